@@ -1,0 +1,51 @@
+# Every target makes its own environment: `make demo` and `make test` are all a new machine needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# A moved or upgraded interpreter leaves a .venv that looks installed and cannot run.
+VENV_RUNS := $(shell $(BIN)/python -c "" 2>/dev/null && echo yes)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all check format bench clean FORCE
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/installed ## Install, then run the two-device pipeline on this machine's CPU
+	@$(BIN)/myxtts demo
+
+test: $(VENV)/installed ## Run the tests (a few minutes)
+	@$(BIN)/python -m pytest -m "not slow"
+
+test-all: $(VENV)/installed ## Run the tests and the slow, thorough checks
+	@$(BIN)/python -m pytest
+
+check: $(VENV)/installed ## Lint, check formatting and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(VENV)/installed ## Format the code and mend what the linter can
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(VENV)/installed ## Measure start-up, engine overhead and overlap on this machine
+	@$(BIN)/python -m benchmarks.startup
+	@$(BIN)/python -m benchmarks.engine
+	@$(BIN)/python -m benchmarks.overlap
+
+clean: ## Remove the environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+
+$(VENV)/installed: pyproject.toml constraints.txt $(if $(VENV_RUNS),,FORCE)
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || { \
+	  echo "MyXTTS needs Python 3.10 to 3.13, and $(PYTHON) is `$(PYTHON) --version 2>&1`"; \
+	  echo "  try: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	@echo "Installing MyXTTS into $(VENV) (about 2 GB, once) ..."
+	@$(if $(VENV_RUNS),:,$(PYTHON) -m venv --clear $(VENV)) || { \
+	  echo "  try: install your system's venv package, for example: apt-get install python3-venv"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+	  --editable ".[dev,demo]"
+	@touch $@
+
+FORCE:

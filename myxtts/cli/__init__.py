@@ -1,0 +1,1 @@
+"""The command line: parse, check, then load TensorFlow."""

@@ -1,0 +1,47 @@
+"""The `myxtts` command: one module per sub-command, none of which imports TensorFlow when loaded."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+
+import typer
+
+from myxtts.cli import output
+from myxtts.cli.demo import demo
+from myxtts.cli.train import train
+from myxtts.cli.validate import validate
+from myxtts.errors import MyXTTSError
+
+app = typer.Typer(
+    name="myxtts",
+    help="Train an XTTS-style voice on one or two GPUs, and keep the training GPU busy.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help keeps every flag whole when piped through grep
+)
+app.command()(train)
+app.command()(validate)
+app.command()(demo)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: bool = typer.Option(False, "--version", help="Show the version.")) -> None:
+    if version:
+        from myxtts import __version__
+
+        typer.echo(f"myxtts {__version__}")
+        raise typer.Exit
+
+
+def main(command: Sequence[str] = ()) -> None:
+    """Run a command line; `command` comes before the words the user typed."""
+    try:
+        app(args=[*command, *sys.argv[1:]], prog_name="myxtts")
+    except MyXTTSError as error:
+        if output.debug_asked:
+            traceback.print_exc()
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,85 @@
+"""What commands print through: one console, one log format, one way to show an error."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+debug_asked = False
+
+
+def _remember_debug(value: bool) -> bool:
+    global debug_asked
+    debug_asked = debug_asked or value
+    return value
+
+
+Debug = Annotated[
+    bool,
+    typer.Option(
+        "--debug",
+        callback=_remember_debug,
+        is_eager=True,
+        help="Show tracebacks and TensorFlow's own messages.",
+    ),
+]
+
+
+def start_logging() -> None:
+    """Log lines as people grep for them: whole, on standard error, never wrapped."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Formatter())
+    logger = logging.getLogger("myxtts")
+    logger.handlers = [handler]
+    logger.setLevel(logging.DEBUG if debug_asked else logging.INFO)
+    logger.propagate = False
+
+
+class _Formatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        message = super().format(record)
+        plain = record.levelno == logging.INFO
+        return message if plain else f"{record.levelname}: {message}"
+
+
+@contextlib.contextmanager
+def quiet_native_output() -> Iterator[None]:
+    """Hold back what TensorFlow's C++ side prints while it loads; shown if loading fails.
+
+    Its first lines come before it reads any setting, so nothing else silences them.
+    """
+    if debug_asked:
+        yield
+        return
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    sys.stderr.flush()
+    saved = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            os.dup2(saved, 2)
+            held.seek(0)
+            sys.stderr.write(held.read().decode(errors="replace"))
+            raise
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+
+
+def load_tensorflow() -> None:
+    """Import TensorFlow once, quietly; devices are configured afterwards, by the plan.
+
+    With real GPUs call it after `configure_devices` has ordered them: CUDA reads the order once,
+    but only when TensorFlow first lists its devices, which importing does not do.
+    """
+    with quiet_native_output():
+        import tensorflow  # noqa: F401

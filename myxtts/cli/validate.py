@@ -1,0 +1,97 @@
+"""`myxtts validate`: prove that this machine is ready for two-device training."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from myxtts.cli.output import Debug, load_tensorflow, start_logging
+from myxtts.observe.checks import (
+    ISOLATION_CHECKS,
+    PIPELINE_CHECKS,
+    Check,
+    Result,
+    Target,
+    run_checks,
+    training_command,
+    without_isolation,
+)
+
+
+class Which(str, Enum):
+    """Which checks to run."""
+
+    all = "all"
+    isolation = "isolation"
+    pipeline = "pipeline"
+
+
+def validate(
+    which: Annotated[
+        Which, typer.Option("--check", help="Memory isolation, the pipeline, or both.")
+    ] = Which.all,
+    data_gpu: Annotated[int, typer.Option(min=0, help="GPU that prepares batches.")] = 0,
+    model_gpu: Annotated[int, typer.Option(min=0, help="GPU that trains.")] = 1,
+    data_gpu_memory: Annotated[
+        int | None, typer.Option(metavar="MB", help="Data limit; default: what fits the card.")
+    ] = None,
+    model_gpu_memory: Annotated[
+        int | None, typer.Option(metavar="MB", help="Model limit; default: what fits the card.")
+    ] = None,
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="Check on two logical CPU devices instead of GPUs.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Check this machine for two-device training; exit code 0 only if every check passed.
+
+    Each check really does what it names: sets devices up, creates a model, copies between the
+    devices and compares the bytes, trains a few steps.
+    """
+    start_logging()
+    target = Target(
+        data_gpu=data_gpu,
+        model_gpu=model_gpu,
+        data_limit_mb=data_gpu_memory,
+        model_limit_mb=model_gpu_memory,
+        simulate=simulate,
+    )
+    checks: tuple[Check, ...]
+    if which is Which.isolation:
+        title, checks = "Memory isolation", ISOLATION_CHECKS
+    elif which is Which.pipeline:
+        title, checks = "Dual-GPU pipeline", PIPELINE_CHECKS
+        if data_gpu_memory is None and model_gpu_memory is None and data_gpu != model_gpu:
+            target = without_isolation(target)
+    else:
+        title, checks = "Memory isolation and pipeline", (*ISOLATION_CHECKS, *PIPELINE_CHECKS[1:])
+    where = "simulated devices" if simulate else f"GPU {data_gpu} and GPU {model_gpu}"
+    typer.echo(f"{title} on {where}")
+    load_tensorflow()
+    results = []
+    for result in run_checks(checks, target):
+        _show(result)
+        results.append(result)
+    failed = [result.name for result in results if not result.passed]
+    if failed:
+        typer.echo(f"\n{len(failed)} of {len(results)} checks did not pass: {', '.join(failed)}")
+        raise typer.Exit(1)
+    typer.echo("")
+    if which is not Which.pipeline:
+        typer.echo("System is ready for memory-isolated dual-GPU training!")
+        typer.echo(f"Recommended: {training_command(target)}")
+    typer.echo("All validation checks passed!")
+
+
+def _show(result: Result) -> None:
+    if result.passed is None:
+        typer.echo(f"⏭️  {result.name}: NOT RUN")
+        typer.echo(f"     {result.detail}")
+        return
+    mark, word = ("✅", "PASSED") if result.passed else ("❌", "FAILED")
+    typer.echo(f"{mark} {result.name}: {word}")
+    typer.echo(f"     {result.detail}")
+    if result.remedy:
+        typer.echo(f"     try: {result.remedy}")

@@ -1,0 +1,1 @@
+"""Configuration: models with defaults that run, checked in sentences."""

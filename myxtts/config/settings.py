@@ -1,0 +1,83 @@
+"""The base of every config section: checked at every assignment, wrong values refused in sentences."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from typing_extensions import Self
+
+from myxtts.errors import ConfigError
+
+
+class Settings(BaseModel):
+    """A group of settings. A misspelt one is refused, not ignored."""
+
+    model_config = ConfigDict(extra="forbid", validate_assignment=True)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise _in_sentences(error, type(self)) from error
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        try:
+            super().__setattr__(name, value)
+        except ValidationError as error:
+            raise _in_sentences(error, type(self)) from error
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """Build from plain values, as a YAML file gives them."""
+        return cls(**values)
+
+
+class PresetSettings(Settings):
+    """Settings of which one names a preset for others; those given explicitly win."""
+
+    @classmethod
+    def preset(cls) -> tuple[str, dict[str, dict[str, Any]]]:
+        """The name of the preset's field, and the table."""
+        raise NotImplementedError
+
+    def __init__(self, **values: Any) -> None:
+        field, table = self.preset()
+        chosen = values.get(field, type(self).model_fields[field].default)
+        super().__init__(**{**table.get(str(chosen), {}), **values})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        field, table = self.preset()
+        if name == field:
+            for key, preset_value in table[value].items():
+                super().__setattr__(key, preset_value)
+
+
+def _in_sentences(error: ValidationError, owner: type[BaseModel]) -> ConfigError:
+    problems = []
+    for detail in error.errors():
+        inner = detail.get("ctx", {}).get("error")
+        name = ".".join(str(part) for part in detail["loc"])
+        if isinstance(inner, ConfigError):  # a section already said it in words
+            problems.append(_prefixed(inner.problem, name))
+        elif detail["type"] in ("extra_forbidden", "no_such_attribute"):
+            problems.append(_unknown(name, owner))
+        else:
+            rule = detail["msg"].replace("Input should be", "must be")
+            problems.append(f"{name} {rule}, and is {detail['input']!r}.")
+    return ConfigError(
+        "\n".join(problems), "correct the value; docs and configs/config.yaml list all"
+    )
+
+
+def _prefixed(problem: str, section: str) -> str:
+    return "\n".join(f"{section}.{line}" for line in problem.splitlines())
+
+
+def _unknown(name: str, owner: type[BaseModel]) -> str:
+    known = list(owner.model_fields)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}."
+    return f"{name} is not a known setting{hint}"

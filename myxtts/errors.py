@@ -1,0 +1,43 @@
+"""Every error a person can meet: what is wrong, and the way out."""
+
+from __future__ import annotations
+
+
+class MyXTTSError(Exception):
+    """A problem the user can act on; the command line prints it without a traceback."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(problem, remedy)  # plain args, so it survives pickling between processes
+
+    @property
+    def problem(self) -> str:
+        """What is wrong, in a sentence."""
+        return str(self.args[0])
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        return str(self.args[1])
+
+    def __str__(self) -> str:
+        return f"{self.problem}\n  try: {self.remedy}"
+
+
+class ConfigError(MyXTTSError, ValueError):
+    """A setting is unknown, out of range or contradicts another."""
+
+
+class DeviceError(MyXTTSError, RuntimeError):
+    """The devices asked for cannot be set up."""
+
+
+class HardwareShortageError(DeviceError):
+    """The machine has fewer or other GPUs than asked for; `--fallback single` may take over."""
+
+
+class MemoryBudgetError(DeviceError):
+    """The batches in flight would not fit into a device's memory limit."""
+
+
+class StageStalledError(MyXTTSError, RuntimeError):
+    """A pipeline stage made no progress for longer than allowed."""

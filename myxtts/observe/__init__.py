@@ -1,0 +1,1 @@
+"""Looks on: validators, leak detection and reports read a run and never change it."""

@@ -1,0 +1,59 @@
+"""A small speech-like workload made of noise: what the validators and the demo run through the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+SAMPLE_RATE = 22_050
+NUM_MELS = 80
+FFT, HOP = 1024, 256
+
+
+def synthetic_waveforms(num_batches: int, *, batch_size: int, seed: int = 0) -> Iterator[Any]:
+    """Batches of one-second hums of random pitch, as 16-bit audio: what a host stage would send."""
+    random = np.random.default_rng(seed)
+    time_s = np.arange(SAMPLE_RATE, dtype=np.float32) / SAMPLE_RATE
+    for _ in range(num_batches):
+        pitch = random.uniform(80, 300, size=(batch_size, 1)).astype(np.float32)
+        waves = sum(np.sin(2 * np.pi * k * pitch * time_s) / k for k in (1, 2, 3))
+        noise = random.normal(0, 0.05, size=(batch_size, SAMPLE_RATE)).astype(np.float32)
+        yield {"waveforms": ((waves / 2.5 + noise) * 16_000).clip(-32768, 32767).astype(np.int16)}
+
+
+@tf.function
+def log_mels(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """The data device's work: 16-bit waveforms to log-mel frames."""
+    waveforms = tf.cast(batch["waveforms"], tf.float32) / 32768.0
+    spectrum = tf.abs(tf.signal.stft(waveforms, FFT, HOP))
+    to_mels = tf.signal.linear_to_mel_weight_matrix(
+        NUM_MELS, FFT // 2 + 1, SAMPLE_RATE, 0.0, 8000.0
+    )
+    return {"mels": tf.math.log(tf.maximum(tf.matmul(spectrum, to_mels), 1e-5))}
+
+
+class ProbeModel(keras.Model):
+    """Predicts each log-mel frame from the ones before it: small, real, and it learns."""
+
+    def __init__(self, width: int = 128) -> None:
+        super().__init__()
+        self.layers_in_order = [
+            keras.layers.Conv1D(width, 5, padding="causal", activation="silu"),
+            keras.layers.Conv1D(width, 5, padding="causal", activation="silu"),
+            keras.layers.Conv1D(NUM_MELS, 5, padding="causal"),
+        ]
+
+    def call(self, mels: tf.Tensor) -> tf.Tensor:
+        """Predict the next frame at every position."""
+        for layer in self.layers_in_order:
+            mels = layer(mels)
+        return mels
+
+    def compute_losses(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Mean absolute error of the next frame."""
+        mels = batch["mels"]
+        return {"loss": tf.reduce_mean(tf.abs(self(mels[:, :-1]) - mels[:, 1:]))}

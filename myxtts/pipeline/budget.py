@@ -1,0 +1,67 @@
+"""Counts what each device holds at once, in bytes, and refuses a run that cannot fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from myxtts.errors import MemoryBudgetError
+from myxtts.pipeline.devices import DevicePlan, RoleName
+from myxtts.pipeline.hardware import MB
+
+
+@dataclass(frozen=True)
+class MemoryBudget:
+    """The most batches each device holds, given the sizes of its buffers."""
+
+    plan: DevicePlan
+    prefetch_buffer_size: int
+    depth: int
+
+    def check(self, *, raw_bytes: int, ready_bytes: int) -> None:
+        """Refuse a batch of this size, before and after processing, if its device would overflow."""
+        # Data device: the prefetch buffer (the batch in work included), the raw form of the batch in
+        # work, and the one being copied away. Model device: the ring (the batch being copied in
+        # included), the one in training, and the one before it, which the loop's variable keeps
+        # until it is assigned again.
+        held = {
+            "data": (self.prefetch_buffer_size + 1) * ready_bytes + raw_bytes,
+            "model": (self.depth + 2) * ready_bytes,
+        }
+        if self.plan.data_device == self.plan.model_device:
+            held = {"model": held["data"] + held["model"] - ready_bytes}  # nothing is copied
+        self._check_role("data", held.get("data", 0), ready_bytes)
+        self._check_role("model", held["model"], ready_bytes)
+
+    def _check_role(self, role: RoleName, held: int, ready_bytes: int) -> None:
+        limit_mb = self.plan.limit_mb(role)
+        if limit_mb is None or held <= limit_mb * MB:
+            return
+        buffer = (
+            f"{self.prefetch_buffer_size} prefetched, in work and in transfer"
+            if role == "data"
+            else f"{self.depth} in the ring and 2 around the step"
+        )
+        flag = "--prefetch-buffer-size" if role == "data" else "--pipeline-depth"
+        raise MemoryBudgetError(
+            f"The {role} device would hold {held / MB:.1f} MB of batches at once ({buffer}, "
+            f"{ready_bytes / MB:.1f} MB each), and its limit is {limit_mb} MB.",
+            f"use a smaller --batch-size or {flag}, or raise --{role}-gpu-memory",
+        )
+
+
+def spec_bytes(structure: Any) -> int | None:
+    """Bytes of a batch of this description, or None where a shape is not fixed."""
+    total = 0
+    for spec in tf.nest.flatten(structure):
+        if not spec.shape.is_fully_defined():
+            return None
+        total += spec.shape.num_elements() * spec.dtype.size
+    return total
+
+
+def batch_bytes(structure: Any) -> int:
+    """Bytes of a batch of tensors."""
+    return sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in structure)

@@ -1,0 +1,336 @@
+"""The producer-consumer pipeline: read, process, transfer and train, all at once on different batches."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Any, NoReturn
+
+import tensorflow as tf
+
+from myxtts.errors import StageStalledError
+from myxtts.pipeline.budget import MemoryBudget, batch_bytes, spec_bytes
+from myxtts.pipeline.buffers import BoundedBuffer, BufferClosed, EndOfBatches
+from myxtts.pipeline.devices import DevicePlan, Mode
+from myxtts.pipeline.stage import Item, Stage, stack_of
+from myxtts.pipeline.telemetry import (
+    BUSY,
+    IDLE,
+    PROCESS,
+    READ,
+    TRAIN,
+    TRANSFER,
+    WAITING_INPUT,
+    PipelineStats,
+    StageMeter,
+    Telemetry,
+)
+from myxtts.pipeline.transfer import copy_to_model_device, wait_for_gpu
+
+log = logging.getLogger(__name__)
+
+Batch = Any  # any nest of arrays or tensors
+CLOSE_DEADLINE_S = 2.0
+_WARM_UP_POLL_S = 0.005
+
+_pipeline_numbers = itertools.count(1)
+
+
+class ProducerConsumerPipeline:
+    """Iterates over batches that live on the model device, prepared ahead on the data device.
+
+    `source` yields host batches (nests of arrays or tensors); `process` runs on the data device,
+    best as a `tf.function`; `transfer` replaces the built-in copy to the model device. Use it as a context manager: threads start on entry and end on exit.
+    The buffers are counted in batches: `buffer_size` on the host, `prefetch_buffer_size` on the data
+    device, `depth` on the model device. `batch_spec` describes the largest batch, so that a run
+    that cannot fit its memory limits is refused before it starts; without it the source's
+    `element_spec` is used, and failing that each batch is checked as it comes.
+    """
+
+    def __init__(
+        self,
+        source: Iterable[Batch],
+        *,
+        plan: DevicePlan,
+        process: Callable[[Batch], Batch] | None = None,
+        transfer: Callable[[Batch], Batch] | None = None,
+        depth: int = 3,
+        prefetch_buffer_size: int = 4,
+        buffer_size: int = 50,
+        model_start_delay: float = 2.0,
+        batch_spec: Any = None,
+        stall_timeout: float = 120.0,
+    ) -> None:
+        self.plan = plan
+        self._source = source
+        self._process_function = process
+        self._transfer_function = transfer or (lambda batch: copy_to_model_device(batch, plan))
+        self._start_delay = model_start_delay
+        self._stall_timeout = stall_timeout
+        self._budget = MemoryBudget(plan, prefetch_buffer_size, depth)
+        self._largest_checked = (0, 0)
+        self._host: BoundedBuffer[Item] = BoundedBuffer(buffer_size)
+        self._prefetched: BoundedBuffer[Item] = BoundedBuffer(prefetch_buffer_size)
+        self._ring: BoundedBuffer[Item] = BoundedBuffer(depth)
+        self.telemetry = Telemetry(ring_capacity=depth)
+        self._failure: BaseException | None = None
+        self._failure_lock = threading.Lock()
+        self._closed = threading.Event()
+        self._started = False
+        self._warm = False
+        self._iterator: Iterator[Batch] | None = None
+        self._consumer = threading.current_thread()
+        self._stages = self._make_stages()
+        self._watchdog = threading.Thread(
+            target=self._watch, name=f"{self._prefix}-watchdog", daemon=True
+        )
+        self._check_budget_up_front(batch_spec)
+
+    # -- life --
+
+    def __enter__(self) -> ProducerConsumerPipeline:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        lingering = self.close()
+        if lingering and error is None:
+            raise StageStalledError(
+                f"These pipeline threads did not end within {CLOSE_DEADLINE_S:.0f} s: "
+                + ", ".join(lingering),
+                "look at what the source or the process function waits for; their stacks are in "
+                "the log",
+            )
+
+    def start(self) -> None:
+        """Start every stage at once: data must be ready before the model asks for it."""
+        assert not self._started, "a pipeline runs once; make a new one"
+        self._started = True
+        data_device = self.plan.logical_name("data")
+        log.info("Intelligent GPU Pipeline: %s%s", self.plan.mode.value, self.plan.note)
+        log.info("Smart Prefetching: Enabled")
+        log.info(
+            "Prefetching to %s with buffer_size=%d%s",
+            data_device,
+            self._host.capacity,
+            self.plan.role_note("data"),
+        )
+        for stage in self._stages:
+            stage.thread.start()
+        self._watchdog.start()
+
+    def close(self) -> list[str]:
+        """End every thread within a deadline; returns the names of those that stay (none, normally)."""
+        self._closed.set()
+        for buffer in (self._host, self._prefetched, self._ring):
+            buffer.close()
+        if self.telemetry.meters[TRAIN].state != IDLE:
+            self.telemetry.meters[TRAIN].enter(IDLE)
+        deadline = time.monotonic() + CLOSE_DEADLINE_S
+        lingering = []
+        for thread, owner in self._threads():
+            if not thread.is_alive():
+                continue
+            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.is_alive():
+                lingering.append(owner)
+                log.error("Stage '%s' did not end:\n%s", owner, stack_of(thread))
+        return lingering
+
+    def _threads(self) -> list[tuple[threading.Thread, str]]:
+        stages = [(stage.thread, stage.meter.name) for stage in self._stages]
+        return [*stages, (self._watchdog, "watchdog")]
+
+    # -- the consumer's side --
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
+        assert self._started, "use the pipeline in a `with` block"
+        if not self._warm:
+            self._wait_until_warm()
+        meter = self.telemetry.meters[TRAIN]
+        if meter.state == BUSY:
+            meter.batches += 1
+        asked = meter.enter(WAITING_INPUT)
+        ready = len(self._ring)
+        try:
+            item = self._ring.get()
+        except EndOfBatches:
+            now = meter.enter(IDLE)
+            self.telemetry.step_ended(at=now, waited=now - asked)
+            raise StopIteration from None
+        except BufferClosed:
+            meter.enter(IDLE)
+            if self._failure is None:
+                raise StopIteration from None  # closed by its owner
+            self._raise_failure(self._failure)
+        got = meter.enter(BUSY)
+        self.telemetry.delivered(at=got, waited=got - asked, shape=item.shape, ready=ready)
+        return item.data
+
+    def stats(self) -> PipelineStats:
+        """Busy and waiting time of each stage, ring occupancy and rates so far."""
+        return self.telemetry.stats()
+
+    def _wait_until_warm(self) -> None:
+        """Let the buffers fill before the model starts, but never longer than the start delay."""
+        self._warm = True
+        self._consumer = threading.current_thread()
+        multi = self.plan.mode is Mode.MULTI
+        if self._start_delay and multi:
+            log.info(
+                "Multi-GPU Mode: Waiting %.1fs for data pipeline to warm up...%s",
+                self._start_delay,
+                self.plan.note,
+            )
+        deadline = time.monotonic() + self._start_delay
+        while time.monotonic() < deadline and not self._closed.is_set():
+            if self._ring.settled and self._prefetched.settled:
+                break
+            time.sleep(_WARM_UP_POLL_S)
+        if multi:
+            log.info("Model training starting now")
+
+    # -- the stages' work --
+
+    def _make_stages(self) -> list[Stage]:
+        self._prefix = f"pipeline-{next(_pipeline_numbers)}"
+        parts: list[tuple[str, Callable[[], Item], Callable[[Item], Item], Any]] = [
+            (READ, lambda: Item(None), self._read, self._host),
+            (PROCESS, self._host.get, self._process, self._prefetched),
+            (TRANSFER, self._prefetched.get, self._transfer, self._ring),
+        ]
+        return [
+            Stage(
+                f"{self._prefix}-{name}",
+                take=take,
+                work=work,
+                output=output,
+                meter=self.telemetry.meters[name],
+                on_failure=self._fail,
+            )
+            for name, take, work, output in parts
+        ]
+
+    def _read(self, item: Item) -> Item:
+        if self._iterator is None:
+            self._iterator = iter(self._source)
+        try:
+            item.data = next(self._iterator)
+        except StopIteration:
+            raise EndOfBatches from None
+        return item
+
+    def _process(self, item: Item) -> Item:
+        with tf.device(self.plan.data_device):
+            raw = tf.nest.map_structure(tf.convert_to_tensor, item.data)
+            ready = raw if self._process_function is None else self._process_function(raw)
+            ready = tf.nest.map_structure(tf.convert_to_tensor, ready)
+            tensors = tf.nest.flatten(ready)
+            wait_for_gpu(tensors, self.plan.data_device)
+        nbytes = batch_bytes(tensors)
+        self._check_budget(batch_bytes(tf.nest.flatten(raw)), nbytes)
+        return Item(ready, nbytes, " ".join("x".join(map(str, t.shape)) for t in tensors))
+
+    def _transfer(self, item: Item) -> Item:
+        if self.plan.data_device == self.plan.model_device:
+            return item  # one device does both jobs: there is nothing to cross
+        moved = self._transfer_function(item.data)
+        self.telemetry.transferred_bytes += item.nbytes
+        return Item(moved, item.nbytes, item.shape)
+
+    # -- memory --
+
+    def _check_budget_up_front(self, batch_spec: Any) -> None:
+        if not self.plan.isolated:
+            return
+        spec = batch_spec if batch_spec is not None else getattr(self._source, "element_spec", None)
+        raw_bytes = None if spec is None else spec_bytes(spec)
+        if raw_bytes is None:
+            return  # shapes unknown: each batch is checked as it comes
+        ready_spec = spec
+        if self._process_function is not None:
+            if not hasattr(self._process_function, "get_concrete_function"):
+                return  # plain Python: its result is known only when it ran
+            with tf.device(self.plan.data_device):  # traced, not run
+                traced = self._process_function.get_concrete_function(spec)
+            ready_spec = traced.structured_outputs
+        ready_bytes = spec_bytes(ready_spec)
+        if ready_bytes is not None:
+            self._check_budget(raw_bytes, ready_bytes)
+
+    def _check_budget(self, raw_bytes: int, ready_bytes: int) -> None:
+        largest_raw, largest_ready = self._largest_checked
+        if raw_bytes > largest_raw or ready_bytes > largest_ready:
+            self._budget.check(raw_bytes=raw_bytes, ready_bytes=ready_bytes)
+            self._largest_checked = (max(raw_bytes, largest_raw), max(ready_bytes, largest_ready))
+
+    # -- failure --
+
+    def _fail(self, meter: StageMeter, error: BaseException) -> None:
+        """Keep the first failure and wake everyone: the consumer raises it at once."""
+        with self._failure_lock:
+            if self._failure is not None or self._closed.is_set():
+                return
+            if hasattr(error, "add_note"):  # Python 3.11
+                error.add_note(f"in pipeline stage '{meter.name}', batch {meter.batches}")
+            self._failure = error
+        for buffer in (self._host, self._prefetched, self._ring):
+            buffer.close()
+
+    def _raise_failure(self, failure: BaseException) -> NoReturn:
+        if isinstance(failure, StopIteration):  # would end the consumer's loop as if all were well
+            raise RuntimeError("a pipeline stage raised StopIteration") from failure
+        raise failure
+
+    def _watch(self) -> None:
+        """Name the stage that makes no progress, with its stack, instead of waiting for ever."""
+        period = min(1.0, self._stall_timeout / 4)
+        train = self.telemetry.meters[TRAIN]
+        warned_of_step = -1
+        while not self._closed.wait(period):
+            for stage in self._stages:
+                stuck_for = _busy_for(stage.meter)
+                if stuck_for > self._stall_timeout:
+                    log.error(
+                        "Stage '%s' made no progress for %.0f s:\n%s",
+                        stage.meter.name,
+                        stuck_for,
+                        stack_of(stage.thread),
+                    )
+                    self._fail(stage.meter, _stalled(stage.meter, stuck_for))
+                    return
+            # The model's own thread cannot be ended from here, and compiling a large model takes
+            # minutes: say it once a step.
+            if _busy_for(train) > self._stall_timeout and train.batches != warned_of_step:
+                warned_of_step = train.batches
+                log.warning(
+                    "Stage '%s' has worked on one batch for %.0f s:\n%s",
+                    TRAIN,
+                    _busy_for(train),
+                    stack_of(self._consumer),
+                )
+
+
+def _busy_for(meter: StageMeter) -> float:
+    return time.perf_counter() - meter.since if meter.state == BUSY else 0.0
+
+
+def _stalled(meter: StageMeter, seconds: float) -> StageStalledError:
+    return StageStalledError(
+        f"Pipeline stage '{meter.name}' made no progress for {seconds:.0f} s (batch "
+        f"{meter.batches}).",
+        "see its stack in the log; a hanging network disk or a deadlock in the data code is the "
+        "usual cause",
+    )

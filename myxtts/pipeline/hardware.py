@@ -1,0 +1,207 @@
+"""The one thin layer over GPU drivers and TensorFlow's device switches; tests put a fake in its place."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from myxtts.errors import DeviceError
+
+MB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Card:
+    """One GPU as the user counts them; memory in MB at the moment of reading."""
+
+    index: int
+    name: str
+    total_mb: int
+    free_mb: int
+    token: str  # how CUDA_VISIBLE_DEVICES names it: a number, or a UUID the user gave
+
+
+class Hardware:
+    """This machine's GPUs and what TensorFlow may do with them."""
+
+    def __init__(self) -> None:
+        self.configured: tuple[object, object] | None = None  # (request, plan), set once a process
+        self.missing_reason = ""  # why `cards()` is empty
+        self._users_choice: str | None = None  # CUDA_VISIBLE_DEVICES before `show_only` set it
+        self._narrowed = False
+
+    # -- the driver (NVML; never initialises CUDA) --
+
+    def cards(self) -> list[Card]:
+        """The GPUs this process may use, in the user's order (CUDA_VISIBLE_DEVICES is honoured)."""
+        try:
+            import pynvml
+        except ImportError:
+            self.missing_reason = "the package nvidia-ml-py is not installed"
+            return []
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError as error:
+            self.missing_reason = f"no NVIDIA driver answers (NVML: {error})"
+            return []
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+        uuids = [_text(pynvml.nvmlDeviceGetUUID(handle)) for handle in handles]
+        chosen = self._users_choice if self._narrowed else os.environ.get("CUDA_VISIBLE_DEVICES")
+        visible = visible_tokens(chosen, uuids)
+        if not visible:
+            hidden = bool(handles)
+            self.missing_reason = (
+                "CUDA_VISIBLE_DEVICES hides every GPU" if hidden else "the driver lists no GPU"
+            )
+        cards = []
+        for index, (token, physical) in enumerate(visible):
+            memory = pynvml.nvmlDeviceGetMemoryInfo(handles[physical])
+            cards.append(
+                Card(
+                    index=index,
+                    name=_text(pynvml.nvmlDeviceGetName(handles[physical])),
+                    total_mb=memory.total // MB,
+                    free_mb=memory.free // MB,
+                    token=token,
+                )
+            )
+        return cards
+
+    def driver_version(self) -> str | None:
+        """The NVIDIA driver's version, or None where no driver answers."""
+        try:
+            import pynvml
+
+            pynvml.nvmlInit()
+            return _text(pynvml.nvmlSystemGetDriverVersion())
+        except Exception:  # the package is missing, or one of NVML's many errors
+            return None
+
+    def show_only(self, cards: Sequence[Card]) -> None:
+        """Let TensorFlow see exactly these cards, in this order.
+
+        `tf.config.set_visible_devices` ignores the order of its list, so the order is made with
+        CUDA_VISIBLE_DEVICES, which CUDA reads once, when it starts.
+        """
+        if _cuda_started():
+            raise DeviceError(
+                "CUDA is already running in this process, so its GPUs can no longer be ordered.",
+                "call configure_devices() before anything else touches a GPU (also before "
+                "tf.config.list_physical_devices), or start a new process",
+            )
+        self._users_choice, self._narrowed = os.environ.get("CUDA_VISIBLE_DEVICES"), True
+        os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # the order nvidia-smi and NVML use
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(card.token for card in cards)
+
+    # -- TensorFlow's switches --
+
+    def tensorflow_gpus(self) -> int:
+        """How many GPUs TensorFlow itself finds."""
+        return len(_physical("GPU"))
+
+    def hide_gpus(self) -> None:
+        """Keep TensorFlow off every GPU."""
+        if not self.tensorflow_gpus():
+            return
+        with _before_tensorflow_starts():
+            _tf().config.set_visible_devices([], "GPU")
+
+    def set_growth(self, gpu: int) -> None:
+        """Let a GPU's memory grow with need, instead of taking the whole card."""
+        tf = _tf()
+        device = _physical("GPU")[gpu]
+        if not tf.config.experimental.get_memory_growth(device):
+            with _before_tensorflow_starts():
+                tf.config.experimental.set_memory_growth(device, True)
+
+    def set_limits(self, gpu: int, limits_mb: Sequence[int]) -> None:
+        """Make one logical device per limit on this GPU, each with its hard limit."""
+        tf = _tf()
+        logical = [tf.config.LogicalDeviceConfiguration(memory_limit=limit) for limit in limits_mb]
+        with _before_tensorflow_starts():
+            tf.config.set_logical_device_configuration(_physical("GPU")[gpu], logical)
+
+    def split_cpu(self, parts: int) -> None:
+        """Make logical CPU devices that stand in for GPUs."""
+        tf = _tf()
+        logical = [tf.config.LogicalDeviceConfiguration() for _ in range(parts)]
+        with _before_tensorflow_starts():
+            tf.config.set_logical_device_configuration(_physical("CPU")[0], logical)
+
+    def allocated_mb(self, device: str) -> float:
+        """What TensorFlow's allocator holds on a GPU now."""
+        return float(_tf().config.experimental.get_memory_info(device.strip("/"))["current"]) / MB
+
+
+HARDWARE = Hardware()
+
+
+def visible_tokens(setting: str | None, uuids: Sequence[str]) -> list[tuple[str, int]]:
+    """Read CUDA_VISIBLE_DEVICES as CUDA does: (token, NVML index) of each visible GPU, in order.
+
+    The list ends at the first entry that names no GPU, as it does for CUDA.
+    """
+    if setting is None:
+        return [(str(i), i) for i in range(len(uuids))]
+    visible: list[tuple[str, int]] = []
+    for token in (part.strip() for part in setting.split(",")):
+        if token.isdigit() and int(token) < len(uuids):
+            physical = int(token)
+        else:
+            matches = [i for i, uuid in enumerate(uuids) if token and uuid.startswith(token)]
+            if len(matches) != 1:
+                break
+            physical = matches[0]
+        if physical in (seen for _, seen in visible):
+            return []  # CUDA shows no device at all when one is named twice
+        visible.append((token, physical))
+    return visible
+
+
+@contextlib.contextmanager
+def _before_tensorflow_starts() -> Iterator[None]:
+    """Turn TensorFlow's "cannot be modified after being initialized" into what to move."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise DeviceError(
+            "TensorFlow is already initialised in this process, so its devices can no longer be "
+            "configured.",
+            "call configure_devices() (or setup_gpu_memory_isolation()) first: move it above the "
+            "first tensor, model or tf.config.list_logical_devices(), or start a new process",
+        ) from error
+
+
+def _cuda_started() -> bool:
+    """Ask the CUDA driver itself: before cuInit it answers every call with code 3."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    cuda_error_not_initialized = 3
+    status: int = driver.cuDeviceGetCount(ctypes.byref(ctypes.c_int()))
+    return status != cuda_error_not_initialized
+
+
+def _physical(kind: str) -> list[Any]:
+    devices: list[Any] = _tf().config.list_physical_devices(kind)
+    return devices
+
+
+def _tf() -> Any:
+    import tensorflow as tf  # late: the environment must be set before
+
+    return tf
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def growth_is_forced(environment: Mapping[str, str]) -> bool:
+    """Whether the environment makes TensorFlow grow memory whatever limits are set."""
+    return environment.get("TF_FORCE_GPU_ALLOW_GROWTH", "").strip().lower() in {"1", "true"}

@@ -1,0 +1,68 @@
+"""A stage of the pipeline: the named owner of one thread."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from myxtts.pipeline.buffers import BoundedBuffer, BufferClosed, EndOfBatches
+from myxtts.pipeline.telemetry import BUSY, IDLE, WAITING_INPUT, WAITING_ROOM, StageMeter
+
+
+@dataclass(slots=True)
+class Item:
+    """A batch on its way, with what the telemetry wants to know of it."""
+
+    data: Any  # a nest of arrays or tensors
+    nbytes: int = 0
+    shape: str = ""
+
+
+class Stage:
+    """Takes an item, works on it and puts the result into its bounded buffer, until the items end."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        take: Callable[[], Item],
+        work: Callable[[Item], Item],
+        output: BoundedBuffer[Item],
+        meter: StageMeter,
+        on_failure: Callable[[StageMeter, BaseException], None],
+    ) -> None:
+        self._take, self._work, self._output = take, work, output
+        self.meter = meter
+        self._on_failure = on_failure
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def _run(self) -> None:
+        meter = self.meter
+        try:
+            while True:
+                # Room first: a batch in work already has its place, so memory stays bounded.
+                meter.enter(WAITING_ROOM)
+                self._output.reserve()
+                meter.enter(WAITING_INPUT)
+                item = self._take()
+                meter.enter(BUSY)
+                self._output.put(self._work(item))
+                meter.batches += 1
+        except EndOfBatches:
+            self._output.finish()
+        except BufferClosed:
+            pass  # the pipeline is ending
+        except BaseException as error:  # whatever it is, the consumer must see it
+            self._on_failure(meter, error)
+        finally:
+            meter.enter(IDLE)
+
+
+def stack_of(thread: threading.Thread) -> str:
+    """Where a thread is now, as a traceback prints it."""
+    frame = sys._current_frames().get(thread.ident or -1)
+    return "".join(traceback.format_stack(frame)) if frame else "(it has ended)"

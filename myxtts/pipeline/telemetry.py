@@ -1,0 +1,251 @@
+"""Measures the pipeline while it runs: where each stage's time goes, and how even the steps are."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from array import array
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+READ, PROCESS, TRANSFER, TRAIN = STAGES = ("read", "process", "transfer", "train")
+
+BUSY = "busy"
+WAITING_INPUT = "waiting for input"
+WAITING_ROOM = "waiting for room"
+IDLE = "idle"
+
+WARM_UP_STEPS = 3  # of every shape: the first compiles, the next still fill caches
+KEPT_SPANS = 20_000  # the newest, for the trace; about 4 MB
+HIGH_VARIATION = 0.30
+
+_REMEDIES = {
+    READ: "more --num-workers, --cache memory or disk, or a faster disk",
+    PROCESS: "a larger --prefetch-buffer-size, or less augmentation",
+    TRANSFER: "a larger --pipeline-depth, or a smaller --batch-size",
+    TRAIN: "--enable-static-shapes, so that every step does the same work",
+}
+
+
+class StageMeter:
+    """One stage's clock. Its owner thread says what it is doing now; anyone may look."""
+
+    def __init__(self, name: str, spans: deque[tuple[str, str, int, float, float]]) -> None:
+        self.name = name
+        self.state = IDLE
+        self.since = time.perf_counter()
+        self.batches = 0  # finished ones
+        self.seconds = {BUSY: 0.0, WAITING_INPUT: 0.0, WAITING_ROOM: 0.0, IDLE: 0.0}
+        self._spans = spans
+
+    def enter(self, state: str) -> float:
+        """Change what the stage is doing; returns the time, which the old state is charged up to."""
+        now = time.perf_counter()
+        self.seconds[self.state] += now - self.since
+        if self.state != IDLE:
+            self._spans.append((self.name, self.state, self.batches, self.since, now))
+        self.state, self.since = state, now
+        return now
+
+    def snapshot(self) -> StageStats:
+        """The totals up to now."""
+        return StageStats(
+            batches=self.batches,
+            busy_s=self.seconds[BUSY],
+            waiting_input_s=self.seconds[WAITING_INPUT],
+            waiting_room_s=self.seconds[WAITING_ROOM],
+        )
+
+
+@dataclass(frozen=True)
+class StageStats:
+    """What a stage did with its time."""
+
+    batches: int
+    busy_s: float
+    waiting_input_s: float
+    waiting_room_s: float
+
+    @property
+    def busy_share(self) -> float:
+        """Share of its time that the stage worked, from 0 to 1."""
+        whole = self.busy_s + self.waiting_input_s + self.waiting_room_s
+        return self.busy_s / whole if whole else 0.0
+
+    def minus(self, earlier: StageStats) -> StageStats:
+        """What came after an earlier snapshot."""
+        return StageStats(
+            self.batches - earlier.batches,
+            self.busy_s - earlier.busy_s,
+            self.waiting_input_s - earlier.waiting_input_s,
+            self.waiting_room_s - earlier.waiting_room_s,
+        )
+
+
+@dataclass(frozen=True)
+class StepStats:
+    """Step times of one batch shape, after its warm-up."""
+
+    shape: str
+    steps: int
+    mean_s: float
+    variation: float  # standard deviation over mean
+    waiting_share_of_variance: float  # how much of the unevenness is waiting for a batch
+
+
+@dataclass(frozen=True)
+class PipelineStats:
+    """A run so far, from its start or the last `mark`."""
+
+    batches: int
+    wall_s: float
+    stages: dict[str, StageStats]
+    steps: tuple[StepStats, ...]
+    ring_occupancy: tuple[int, ...]  # how often the model found 0, 1, ... batches ready
+    transferred_bytes: int
+
+    @property
+    def rate(self) -> float:
+        """Batches a second."""
+        return self.batches / self.wall_s if self.wall_s else 0.0
+
+    @property
+    def bottleneck(self) -> str:
+        """The stage that works most of its time, and so holds the others back."""
+        return max(self.stages, key=lambda name: self.stages[name].busy_share)
+
+    @property
+    def variation(self) -> float | None:
+        """Coefficient of variation of the step time, within each shape; None while too few steps."""
+        counted = sum(step.steps for step in self.steps)
+        if not counted:
+            return None
+        return sum(step.variation * step.steps for step in self.steps) / counted
+
+    def explain_variation(self) -> str | None:
+        """Why the steps are uneven and what to change, or None where they are even enough."""
+        if self.variation is None or self.variation <= HIGH_VARIATION:
+            return None
+        worst = max(self.steps, key=lambda step: step.variation * step.steps)
+        share = worst.waiting_share_of_variance
+        if share >= 0.5:
+            feeding = {name: self.stages[name].busy_share for name in (READ, PROCESS, TRANSFER)}
+            stage = max(feeding, key=lambda name: feeding[name])
+            cause = f"{share:.0%} of it is the model waiting for stage '{stage}'"
+        else:
+            stage = TRAIN
+            cause = f"{1 - share:.0%} of it is stage '{TRAIN}' itself taking longer or shorter"
+        return (
+            f"Step time varies by {self.variation:.0%} (shape {worst.shape}): {cause}; "
+            f"try {_REMEDIES[stage]}"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {**asdict(self), "rate": self.rate, "bottleneck": self.bottleneck}
+
+
+class Telemetry:
+    """All meters of one pipeline."""
+
+    def __init__(self, ring_capacity: int) -> None:
+        self._spans: deque[tuple[str, str, int, float, float]] = deque(maxlen=KEPT_SPANS)
+        self.meters = {name: StageMeter(name, self._spans) for name in STAGES}
+        self.transferred_bytes = 0
+        self._occupancy = [0] * (ring_capacity + 1)
+        self._steps: dict[str, tuple[array[float], array[float]]] = {}
+        self._origin = time.perf_counter()
+        self._step_began: float | None = None
+        self._shape = ""
+        self.mark()
+
+    def mark(self) -> None:
+        """Start counting anew from here, so that warm-up does not colour the totals."""
+        self._marked_at = time.perf_counter()
+        self._marked = {name: meter.snapshot() for name, meter in self.meters.items()}
+        self._marked_bytes = self.transferred_bytes
+        self._steps.clear()
+        self._occupancy = [0] * len(self._occupancy)
+
+    def delivered(self, *, at: float, waited: float, shape: str, ready: int) -> None:
+        """Record that the model got a batch: the step before it ended here."""
+        if self._step_began is None:
+            self._marked_at = at  # the first batch starts the clock of the rate
+        else:
+            self.step_ended(at=at, waited=waited)
+        self._step_began, self._shape = at, shape
+        self._occupancy[min(ready, len(self._occupancy) - 1)] += 1
+
+    def step_ended(self, *, at: float, waited: float) -> None:
+        """Record the time from one delivered batch to the next, and how much of it was waiting."""
+        if self._step_began is None:
+            return
+        if self._shape not in self._steps:
+            self._steps[self._shape] = (array("f"), array("f"))
+        times, waits = self._steps[self._shape]
+        times.append(at - self._step_began)
+        waits.append(waited)
+        self._step_began = None
+
+    def stats(self) -> PipelineStats:
+        """Everything since the last mark."""
+        stages = {
+            name: meter.snapshot().minus(self._marked[name]) for name, meter in self.meters.items()
+        }
+        steps = [
+            _step_stats(shape, times[WARM_UP_STEPS:], waits[WARM_UP_STEPS:])
+            for shape, (times, waits) in self._steps.items()
+        ]
+        return PipelineStats(
+            batches=stages[TRAIN].batches,
+            wall_s=self.meters[TRAIN].since - self._marked_at,
+            stages=stages,
+            steps=tuple(step for step in steps if step is not None),
+            ring_occupancy=tuple(self._occupancy),
+            transferred_bytes=self.transferred_bytes - self._marked_bytes,
+        )
+
+    def step_times(self, shape: str) -> Sequence[float]:
+        """Every recorded step time of a shape, in order."""
+        return tuple(self._steps[shape][0])
+
+    def write_trace(self, path: Path) -> None:
+        """Write the newest spans as a Chrome trace, which Perfetto and chrome://tracing open."""
+        events: list[dict[str, Any]] = [
+            {"ph": "M", "name": "thread_name", "pid": 1, "tid": i, "args": {"name": name}}
+            for i, name in enumerate(STAGES)
+        ]
+        for stage, state, batch, start, end in tuple(self._spans):
+            events.append(
+                {
+                    "ph": "X",
+                    "name": stage if state == BUSY else state,
+                    "cat": state,
+                    "pid": 1,
+                    "tid": STAGES.index(stage),
+                    "ts": round((start - self._origin) * 1e6, 1),
+                    "dur": round((end - start) * 1e6, 1),
+                    "args": {"batch": batch},
+                }
+            )
+        path.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}))
+
+
+def _step_stats(shape: str, times: array[float], waits: array[float]) -> StepStats | None:
+    if len(times) < 2:
+        return None
+    mean = statistics.fmean(times)
+    variance = statistics.pvariance(times, mean)
+    # Waiting and working add up to the step, so their covariances with it split its variance.
+    shared = statistics.fmean((t - mean) * w for t, w in zip(times, waits, strict=True))
+    return StepStats(
+        shape=shape,
+        steps=len(times),
+        mean_s=mean,
+        variation=variance**0.5 / mean if mean else 0.0,
+        waiting_share_of_variance=min(1.0, max(0.0, shared / variance)) if variance else 0.0,
+    )

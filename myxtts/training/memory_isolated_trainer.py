@@ -1,0 +1,121 @@
+"""The trainer with one memory limit per role, watched while it runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from myxtts.config.config import XTTSConfig
+from myxtts.observe.leaks import LeakDetector
+from myxtts.pipeline.devices import DevicePlan, RoleName
+from myxtts.pipeline.memory import read_role
+from myxtts.training.trainer import XTTSTrainer
+from myxtts.utils.gpu_memory import log_memory_stats, setup_gpu_memory_isolation
+
+log = logging.getLogger(__name__)
+
+ROLES: tuple[RoleName, ...] = ("data", "model")
+BASELINE_STEP = 10  # buffers are full and the step is compiled by then
+LEAK_CHECK_STEPS = 10
+
+
+class MemoryIsolatedDualGPUTrainer(XTTSTrainer):
+    """Prepares data on one GPU and trains on another, each inside its own memory limit.
+
+    A limit of None is chosen for the card. `simulate=True` uses two logical CPU devices.
+    """
+
+    def __init__(
+        self,
+        config: XTTSConfig,
+        data_gpu_id: int,
+        model_gpu_id: int,
+        data_gpu_memory_limit: int | None = 8192,
+        model_gpu_memory_limit: int | None = 16384,
+        enable_monitoring: bool = True,
+        *,
+        model: keras.Model | Callable[[], keras.Model] | None = None,
+        resume_checkpoint: str | None = None,
+        simulate: bool = False,
+    ) -> None:
+        self._isolation = {
+            "data_gpu_id": data_gpu_id,
+            "model_gpu_id": model_gpu_id,
+            "data_gpu_memory_limit": data_gpu_memory_limit,
+            "model_gpu_memory_limit": model_gpu_memory_limit,
+            "simulate": simulate,
+        }
+        self.data_gpu_id = data_gpu_id
+        self.model_gpu_id = model_gpu_id
+        self.enable_monitoring = enable_monitoring
+        self._baselines: dict[RoleName, float] = {}
+        super().__init__(config, model, resume_checkpoint)
+        self._detectors = {
+            role: LeakDetector(f"{role.capitalize()} GPU {self.plan.gpu(role)}") for role in ROLES
+        }
+
+    def get_memory_stats(self) -> dict[str, Any]:
+        """Memory of both roles now, against limit and baseline, with the source of each reading."""
+        stats: dict[str, Any] = {}
+        for role in ROLES:
+            reading = read_role(self.plan, role)
+            baseline = self._baselines.get(role)
+            stats[f"{role}_gpu"] = {
+                "gpu_id": self.plan.gpu(role),
+                "used_mb": reading.used_mb,
+                "limit_mb": reading.total_mb,
+                "percent": reading.percent,
+                "source": reading.source,
+                "baseline_mb": baseline,
+                "growth_mb": None if baseline is None else reading.used_mb - baseline,
+            }
+        return stats
+
+    def _configure_devices(self) -> DevicePlan:
+        return setup_gpu_memory_isolation(**self._isolation)
+
+    def _after_step(self) -> None:
+        if not self.enable_monitoring:
+            return
+        if self.steps_done == BASELINE_STEP:
+            self._setup_memory_baselines()
+        if self.steps_done % LEAK_CHECK_STEPS == 0:
+            self._check_for_steady_growth()
+        if self.steps_done % self.config.training.memory_check_steps == 0:
+            log_memory_stats(self.data_gpu_id, self.model_gpu_id, step=self.steps_done)
+            self._check_memory_health()
+
+    def _setup_memory_baselines(self) -> None:
+        """Take what both roles hold after warm-up as the measure of later growth."""
+        for role in ROLES:
+            self._baselines[role] = read_role(self.plan, role).used_mb
+
+    def _check_memory_health(self) -> bool:
+        """Whether neither role has outgrown its baseline by more than its threshold; warns if so."""
+        training = self.config.training
+        thresholds = {
+            "data": training.data_leak_threshold_mb,
+            "model": training.model_leak_threshold_mb,
+        }
+        healthy = True
+        for role, baseline in self._baselines.items():
+            growth = read_role(self.plan, role).used_mb - baseline
+            if growth > thresholds[role]:
+                healthy = False
+                log.warning(
+                    "%s GPU %s holds %.0f MB more than after warm-up (threshold %.0f MB)",
+                    role.capitalize(),
+                    self.plan.gpu(role),
+                    growth,
+                    thresholds[role],
+                )
+        return healthy
+
+    def _check_for_steady_growth(self) -> None:
+        for role, detector in self._detectors.items():
+            leak = detector.update(self.steps_done, read_role(self.plan, role).used_mb)
+            if leak is not None:
+                log.warning("%s", leak)

@@ -1,0 +1,1 @@
+"""Published helper names; the work is done in `myxtts.pipeline`."""
