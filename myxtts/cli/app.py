@@ -1,4 +1,4 @@
-"""The `myxtts` command: one module per sub-command, none of which imports TensorFlow when loaded."""
+"""The `myxtts` command: a module per sub-command, none of which loads TensorFlow on import."""
 
 from __future__ import annotations
 

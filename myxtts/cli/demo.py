@@ -64,7 +64,7 @@ def demo(
     stats: PipelineStats = result["stats"]
     output_dir.mkdir(parents=True, exist_ok=True)
     trace = output_dir / "trace.json"
-    trainer.telemetry.write_trace(trace)
+    result["telemetry"].write_trace(trace)
     _report(stats, losses, console)
     console.print(f"\nTimeline: {trace} (open it in ui.perfetto.dev or chrome://tracing)")
     console.print("Next: myxtts validate --simulate, or myxtts validate on a machine with two GPUs")

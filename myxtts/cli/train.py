@@ -1,18 +1,17 @@
-"""`myxtts train` (and `train_main.py`): settings from flags, a YAML file and defaults, then training."""
+"""`myxtts train`, also `train_main.py`: settings from flags, a YAML file and defaults."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from myxtts.cli.output import Debug, start_logging
-from myxtts.config.config import (
-    XTTSConfig,
-    load_config,
-)
 from myxtts.errors import ConfigError, MyXTTSError
+
+if TYPE_CHECKING:
+    from myxtts.config.config import XTTSConfig
 
 
 def train(
@@ -165,6 +164,8 @@ def train(
         "training.wandb": wandb,
     }
     given = {name: value for name, value in overrides.items() if value is not None}
+    from myxtts.config.config import load_config  # late: pydantic would slow down every --help
+
     settings = load_config(config, given)
     if print_config:
         typer.echo(settings.to_yaml(), nl=False)

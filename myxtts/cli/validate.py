@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from myxtts.cli.output import Debug, load_tensorflow, start_logging
-from myxtts.observe.checks import (
-    ISOLATION_CHECKS,
-    PIPELINE_CHECKS,
-    Check,
-    Result,
-    Target,
-    run_checks,
-    training_command,
-    without_isolation,
-)
+
+if TYPE_CHECKING:
+    from myxtts.observe.checks import Check, Result
 
 
 class Which(str, Enum):
@@ -51,6 +44,15 @@ def validate(
     devices and compares the bytes, trains a few steps.
     """
     start_logging()
+    from myxtts.observe.checks import (
+        ISOLATION_CHECKS,
+        PIPELINE_CHECKS,
+        Target,
+        run_checks,
+        training_command,
+        without_isolation,
+    )
+
     target = Target(
         data_gpu=data_gpu,
         model_gpu=model_gpu,

@@ -1,4 +1,4 @@
-"""The base of every config section: checked at every assignment, wrong values refused in sentences."""
+"""The base of every config section: checked at every assignment, refused in sentences."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ Check = tuple[str, Callable[[Target], str]]
 
 
 def run_checks(checks: tuple[Check, ...], target: Target) -> Iterator[Result]:
-    """Run checks in order, each result as it comes; after a failure the rest cannot tell anything."""
+    """Run checks in order, each result as it comes; after a failure the rest cannot tell."""
     failed = ""
     for name, check in checks:
         if failed:
@@ -128,7 +128,10 @@ def check_indices(target: Target) -> str:
         isolate=target.isolate,
         missing_reason=hardware.missing_reason,
     )
-    return f"data GPU {data_card.index} ({data_card.name}), model GPU {model_card.index} ({model_card.name})"
+    return (
+        f"data GPU {data_card.index} ({data_card.name}), "
+        f"model GPU {model_card.index} ({model_card.name})"
+    )
 
 
 def check_free_memory(target: Target) -> str:
@@ -193,7 +196,7 @@ def check_transfer(target: Target) -> str:
     from myxtts.pipeline.transfer import copy_to_model_device
 
     random = np.random.default_rng(0)
-    sent = [
+    sent: list[Any] = [
         random.normal(size=(16, 256, 80)).astype(np.float32),
         random.integers(-32768, 32767, size=(16, 22_050), dtype=np.int16),
         np.arange(16, dtype=np.int32),
@@ -246,7 +249,7 @@ def check_training(target: Target) -> str:
         )
     if losses[-1] >= losses[0]:
         raise DeviceError(
-            f"The loss did not fall in {TRAINING_STEPS} steps: {losses[0]:.3f} to {losses[-1]:.3f}.",
+            f"The loss did not fall in {TRAINING_STEPS} steps: {losses}.",
             "run again; if it stays, the model device computes wrongly: check the card",
         )
     return f"{TRAINING_STEPS} steps, loss {losses[0]:.3f} → {losses[-1]:.3f}"

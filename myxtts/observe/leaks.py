@@ -30,7 +30,7 @@ class Leak:
 
 
 class LeakDetector:
-    """Feed it a reading every few steps; it answers once for each window in which memory kept rising.
+    """Feed it a reading every few steps; it answers once a window in which memory kept rising.
 
     A window is cut into segments and the lowest reading of each is compared with the one before.
     A leak raises all of these floors, evenly, and to where memory never was before. A sawtooth's

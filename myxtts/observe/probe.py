@@ -1,4 +1,4 @@
-"""A small speech-like workload made of noise: what the validators and the demo run through the engine."""
+"""A small speech-like workload that the validators and the demo run through the engine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def synthetic_waveforms(num_batches: int, *, batch_size: int, seed: int = 0) -> 
         yield {"waveforms": ((waves / 2.5 + noise) * 16_000).clip(-32768, 32767).astype(np.int16)}
 
 
-@tf.function
+@tf.function  # type: ignore[untyped-decorator]
 def log_mels(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """The data device's work: 16-bit waveforms to log-mel frames."""
     waveforms = tf.cast(batch["waveforms"], tf.float32) / 32768.0
@@ -36,7 +36,7 @@ def log_mels(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     return {"mels": tf.math.log(tf.maximum(tf.matmul(spectrum, to_mels), 1e-5))}
 
 
-class ProbeModel(keras.Model):
+class ProbeModel(keras.Model):  # type: ignore[misc]
     """Predicts each log-mel frame from the ones before it: small, real, and it learns."""
 
     def __init__(self, width: int = 128) -> None:

@@ -17,7 +17,7 @@ __all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    """Load a name's module when it is first used: the engine imports TensorFlow, the rest does not."""
+    """Load a name's module on first use: the engine imports TensorFlow, the rest does not."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

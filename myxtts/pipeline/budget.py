@@ -21,9 +21,9 @@ class MemoryBudget:
     depth: int
 
     def check(self, *, raw_bytes: int, ready_bytes: int) -> None:
-        """Refuse a batch of this size, before and after processing, if its device would overflow."""
-        # Data device: the prefetch buffer (the batch in work included), the raw form of the batch in
-        # work, and the one being copied away. Model device: the ring (the batch being copied in
+        """Refuse a batch of this size (raw and processed) if a device would overflow."""
+        # Data device: the prefetch buffer (the batch in work included), the raw form of the batch
+        # in work, and the one being copied away. Model device: the ring (the batch being copied in
         # included), the one in training, and the one before it, which the loop's variable keeps
         # until it is assigned again.
         held = {

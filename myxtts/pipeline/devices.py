@@ -140,7 +140,8 @@ def configured_plan(hardware: Hardware = HARDWARE) -> DevicePlan | None:
 
 def _configured_before(request: _Request, hardware: Hardware) -> DevicePlan:
     plan = configured_plan(hardware)
-    assert plan is not None and hardware.configured is not None
+    assert plan is not None
+    assert hardware.configured is not None
     before = hardware.configured[0]
     assert isinstance(before, _Request)
     # Limits that were planned may be repeated as given ones.
@@ -192,7 +193,7 @@ def _check_request(request: _Request) -> None:
         )
     if request.isolate and not request.simulate and growth_is_forced(os.environ):
         raise DeviceError(
-            "TF_FORCE_GPU_ALLOW_GROWTH is set, and TensorFlow cannot both grow memory and limit it.",
+            "TF_FORCE_GPU_ALLOW_GROWTH is set; TensorFlow cannot both grow memory and limit it.",
             "unset TF_FORCE_GPU_ALLOW_GROWTH, or run without --enable-memory-isolation",
         )
     if request.fallback not in (None, "single"):
@@ -324,7 +325,7 @@ def _apply_to_gpus(plan: DevicePlan, data_card: Card, model_card: Card, hardware
 
 
 def _check_tensorflow_sees(expected: int, hardware: Hardware) -> None:
-    """The driver's count is not TensorFlow's: a CPU build sees no GPU, and says nothing about it."""
+    """The driver's count is not TensorFlow's: a CPU build sees no GPU, and says nothing."""
     seen = hardware.tensorflow_gpus()
     if seen != expected:
         raise DeviceError(

@@ -1,4 +1,4 @@
-"""The producer-consumer pipeline: read, process, transfer and train, all at once on different batches."""
+"""The producer-consumer pipeline: read, process, transfer and train, all at once."""
 
 from __future__ import annotations
 
@@ -44,10 +44,12 @@ class ProducerConsumerPipeline:
     """Iterates over batches that live on the model device, prepared ahead on the data device.
 
     `source` yields host batches (nests of arrays or tensors); `process` runs on the data device,
-    best as a `tf.function`; `transfer` replaces the built-in copy to the model device. Use it as a context manager: threads start on entry and end on exit.
-    The buffers are counted in batches: `buffer_size` on the host, `prefetch_buffer_size` on the data
-    device, `depth` on the model device. `batch_spec` describes the largest batch, so that a run
-    that cannot fit its memory limits is refused before it starts; without it the source's
+    best as a `tf.function`; `transfer` replaces the built-in copy to the model device.
+    Use it as a context manager: threads start on entry and end on exit.
+
+    The buffers are counted in batches: `buffer_size` on the host, `prefetch_buffer_size` on the
+    data device, `depth` on the model device. `batch_spec` describes the largest batch, so that a
+    run that cannot fit its memory limits is refused before it starts; without it the source's
     `element_spec` is used, and failing that each batch is checked as it comes.
     """
 
@@ -129,7 +131,7 @@ class ProducerConsumerPipeline:
         self._watchdog.start()
 
     def close(self) -> list[str]:
-        """End every thread within a deadline; returns the names of those that stay (none, normally)."""
+        """End every thread within a deadline; returns the names of those that stay."""
         self._closed.set()
         for buffer in (self._host, self._prefetched, self._ring):
             buffer.close()
@@ -160,9 +162,8 @@ class ProducerConsumerPipeline:
         if not self._warm:
             self._wait_until_warm()
         meter = self.telemetry.meters[TRAIN]
-        if meter.state == BUSY:
-            meter.batches += 1
-        asked = meter.enter(WAITING_INPUT)
+        change = meter.finish_batch if meter.state == BUSY else meter.enter
+        asked = change(WAITING_INPUT)
         ready = len(self._ring)
         try:
             item = self._ring.get()
@@ -261,11 +262,11 @@ class ProducerConsumerPipeline:
             return  # shapes unknown: each batch is checked as it comes
         ready_spec = spec
         if self._process_function is not None:
-            if not hasattr(self._process_function, "get_concrete_function"):
+            trace = getattr(self._process_function, "get_concrete_function", None)
+            if trace is None:
                 return  # plain Python: its result is known only when it ran
             with tf.device(self.plan.data_device):  # traced, not run
-                traced = self._process_function.get_concrete_function(spec)
-            ready_spec = traced.structured_outputs
+                ready_spec = trace(spec).structured_outputs
         ready_bytes = spec_bytes(ready_spec)
         if ready_bytes is not None:
             self._check_budget(raw_bytes, ready_bytes)

@@ -1,4 +1,4 @@
-"""The one thin layer over GPU drivers and TensorFlow's device switches; tests put a fake in its place."""
+"""The one thin layer over GPU drivers and TensorFlow's device switches; tests use a fake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much memory each role may take: the recommended settings by card, and checks of given limits."""
+"""How much memory each role may take: recommended settings by card, and checks of limits."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def recommended_settings(card_mb: int) -> Settings:
 
 
 def plan_limits(data_card: Card, model_card: Card) -> tuple[int, int]:
-    """Limits (data, model) in MB for these cards as they are now; one card is split between both."""
+    """Limits (data, model) in MB for these cards as they are now; one card is split."""
     data_mb = recommended_settings(data_card.total_mb).data_limit_mb
     model_mb = recommended_settings(model_card.total_mb).model_limit_mb
     if data_card.index == model_card.index:
@@ -89,7 +89,7 @@ def check_limits(data_card: Card, model_card: Card, *, data_mb: int, model_mb: i
             raise DeviceError(
                 f"GPU {card.index} ({card.name}) has only {card.free_mb} of its {card.total_mb} MB "
                 f"free; needed are {needed}.",
-                f"end the other programs on it (nvidia-smi lists them), or use what fits: {fitting}",
+                f"end other programs on it (nvidia-smi lists them), or use what fits: {fitting}",
             )
 
 

@@ -23,7 +23,7 @@ class Item:
 
 
 class Stage:
-    """Takes an item, works on it and puts the result into its bounded buffer, until the items end."""
+    """Takes an item, works on it, puts the result into its bounded buffer, until items end."""
 
     def __init__(
         self,
@@ -43,15 +43,15 @@ class Stage:
     def _run(self) -> None:
         meter = self.meter
         try:
+            meter.enter(WAITING_ROOM)
             while True:
                 # Room first: a batch in work already has its place, so memory stays bounded.
-                meter.enter(WAITING_ROOM)
                 self._output.reserve()
                 meter.enter(WAITING_INPUT)
                 item = self._take()
                 meter.enter(BUSY)
                 self._output.put(self._work(item))
-                meter.batches += 1
+                meter.finish_batch(WAITING_ROOM)
         except EndOfBatches:
             self._output.finish()
         except BufferClosed:

@@ -43,12 +43,18 @@ class StageMeter:
         self._spans = spans
 
     def enter(self, state: str) -> float:
-        """Change what the stage is doing; returns the time, which the old state is charged up to."""
+        """Change what the stage is doing; returns the time of the change."""
         now = time.perf_counter()
         self.seconds[self.state] += now - self.since
         if self.state != IDLE:
             self._spans.append((self.name, self.state, self.batches, self.since, now))
         self.state, self.since = state, now
+        return now
+
+    def finish_batch(self, state: str) -> float:
+        """Count the batch in work as done, and go on to another state."""
+        now = self.enter(state)
+        self.batches += 1  # after, so that the span of its work still bears its number
         return now
 
     def snapshot(self) -> StageStats:
@@ -120,7 +126,7 @@ class PipelineStats:
 
     @property
     def variation(self) -> float | None:
-        """Coefficient of variation of the step time, within each shape; None while too few steps."""
+        """Coefficient of variation of the step time within each shape; None at first."""
         counted = sum(step.steps for step in self.steps)
         if not counted:
             return None

@@ -41,16 +41,11 @@ class MemoryIsolatedDualGPUTrainer(XTTSTrainer):
         resume_checkpoint: str | None = None,
         simulate: bool = False,
     ) -> None:
-        self._isolation = {
-            "data_gpu_id": data_gpu_id,
-            "model_gpu_id": model_gpu_id,
-            "data_gpu_memory_limit": data_gpu_memory_limit,
-            "model_gpu_memory_limit": model_gpu_memory_limit,
-            "simulate": simulate,
-        }
         self.data_gpu_id = data_gpu_id
         self.model_gpu_id = model_gpu_id
         self.enable_monitoring = enable_monitoring
+        self._limits = (data_gpu_memory_limit, model_gpu_memory_limit)
+        self._simulate = simulate
         self._baselines: dict[RoleName, float] = {}
         super().__init__(config, model, resume_checkpoint)
         self._detectors = {
@@ -75,7 +70,9 @@ class MemoryIsolatedDualGPUTrainer(XTTSTrainer):
         return stats
 
     def _configure_devices(self) -> DevicePlan:
-        return setup_gpu_memory_isolation(**self._isolation)
+        return setup_gpu_memory_isolation(
+            self.data_gpu_id, self.model_gpu_id, *self._limits, simulate=self._simulate
+        )
 
     def _after_step(self) -> None:
         if not self.enable_monitoring:
@@ -94,7 +91,7 @@ class MemoryIsolatedDualGPUTrainer(XTTSTrainer):
             self._baselines[role] = read_role(self.plan, role).used_mb
 
     def _check_memory_health(self) -> bool:
-        """Whether neither role has outgrown its baseline by more than its threshold; warns if so."""
+        """Whether both roles stayed within their threshold above the baseline; warns if not."""
         training = self.config.training
         thresholds = {
             "data": training.data_leak_threshold_mb,

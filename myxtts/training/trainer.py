@@ -14,7 +14,6 @@ from myxtts.config.config import XTTSConfig
 from myxtts.errors import ConfigError
 from myxtts.pipeline.devices import DevicePlan, Mode, configure_devices
 from myxtts.pipeline.engine import ProducerConsumerPipeline
-from myxtts.pipeline.telemetry import Telemetry
 from myxtts.pipeline.transfer import copy_to_model_device
 from myxtts.training.step import TrainStep
 
@@ -71,7 +70,6 @@ class XTTSTrainer:
             jit_compile=training.xla,
         )
         self.steps_done = 0
-        self.telemetry: Telemetry | None = None  # of the run under way, or the last
 
     def train(
         self,
@@ -81,7 +79,7 @@ class XTTSTrainer:
         *,
         on_step: OnStep | None = None,
     ) -> dict[str, Any]:
-        """Run the epochs (or `max_steps`); returns the step count, the last losses and statistics."""
+        """Run the epochs (or `max_steps`); returns the step count, last losses and statistics."""
         if train_dataset is None:
             raise ConfigError(
                 "There is no training data.", "give train() a data set of batches to iterate over"
@@ -94,7 +92,6 @@ class XTTSTrainer:
             itertools.islice(batches_left, self.config.training.max_steps),
             batch_spec=getattr(train_dataset, "element_spec", None),
         ) as batches:
-            self.telemetry = batches.telemetry
             for batch in batches:
                 losses = self._train_step_impl(batch)
                 self.steps_done += 1
@@ -109,6 +106,7 @@ class XTTSTrainer:
             "steps": self.steps_done,
             "losses": {name: float(value) for name, value in losses.items()},
             "stats": stats,
+            "telemetry": batches.telemetry,
         }
 
     # -- the phases, named; the pipeline calls the first two on threads of their own --

@@ -26,7 +26,7 @@ def setup_gpu_memory_isolation(
     *,
     simulate: bool = False,
 ) -> DevicePlan:
-    """Give each GPU a hard memory limit in MB; `None` lets the planner choose. Raises, never guesses.
+    """Give each GPU a hard memory limit in MB; `None` lets the planner choose for the card.
 
     Call it before TensorFlow makes its first tensor. The same arguments again are a no-op.
     """

@@ -1,0 +1,168 @@
+"""Where variables, optimiser slots, batches and results live. Runs with pytest and with unittest."""
+
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.support import simulated_plan
+
+PLAN = simulated_plan()  # before TensorFlow makes its first tensor
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from myxtts.config.config import DataConfig, TrainingConfig, XTTSConfig
+from myxtts.errors import DeviceError
+from myxtts.observe.probe import NUM_MELS, ProbeModel
+from myxtts.pipeline import ProducerConsumerPipeline
+from myxtts.training.step import TrainStep
+from myxtts.training.trainer import XTTSTrainer
+from myxtts.utils.commons import get_device_context
+
+
+def mels(seed: int = 0) -> dict[str, np.ndarray]:
+    return {"mels": np.random.default_rng(seed).normal(size=[2, 12, NUM_MELS]).astype(np.float32)}
+
+
+def device_of(value) -> str:
+    value = value.value if isinstance(value, keras.Variable) else value
+    return "/" + value.device.rsplit("/device:", 1)[1]
+
+
+class DevicePlacementTest(unittest.TestCase):
+    def test_model_optimizer_and_results_live_on_the_model_device(self):
+        for jit_compile in (False, True):
+            with self.subTest(jit_compile=jit_compile):
+                step = TrainStep(
+                    ProbeModel(),
+                    device=PLAN.model_device,
+                    learning_rate=1e-3,
+                    jit_compile=jit_compile,
+                )
+                with tf.device(PLAN.model_device):
+                    batch = tf.nest.map_structure(tf.convert_to_tensor, mels())
+                losses = step(batch)
+                self.assertEqual(len(step.model.variables), 6)
+                # Adam: two slots a weight, and its counters.
+                self.assertGreater(len(step.optimizer.variables), 12)
+                for value in (
+                    *step.model.variables,
+                    *step.optimizer.variables,
+                    *losses.values(),
+                ):
+                    self.assertEqual(device_of(value), "/CPU:1")
+
+    def test_a_model_made_elsewhere_is_refused(self):
+        with tf.device(PLAN.data_device):
+            model = ProbeModel()
+            model(mels()["mels"])
+        step = TrainStep(model, device=PLAN.model_device, learning_rate=1e-3)
+        with self.assertRaisesRegex(DeviceError, "not on /CPU:1"):
+            step(mels())
+
+    def test_processing_happens_on_the_data_device_and_batches_arrive_on_the_model_device(self):
+        processed = []
+
+        @tf.function
+        def double(batch):
+            return {"mels": batch["mels"] * 2}
+
+        def process(batch):
+            result = double(batch)
+            processed.append((device_of(batch["mels"]), device_of(result["mels"])))
+            return result
+
+        with ProducerConsumerPipeline(
+            (mels(i) for i in range(5)), plan=PLAN, process=process
+        ) as batches:
+            arrived = [device_of(batch["mels"]) for batch in batches]
+        self.assertEqual(processed, [("/CPU:0", "/CPU:0")] * 5)
+        self.assertEqual(arrived, ["/CPU:1"] * 5)
+
+    def test_what_crosses_is_a_copy_of_the_same_bytes(self):
+        sent = {
+            "float": np.random.default_rng(0).normal(size=[3, 50]).astype(np.float32),
+            "half": np.arange(7, dtype=np.float16),
+            "int16": np.arange(-30, 30, dtype=np.int16),
+            "int32": np.arange(9, dtype=np.int32),
+            "bool": np.array([True, False]),
+            "text": np.array([b"one", b"two"]),
+            "empty": np.zeros([0, 4], np.float32),
+        }
+        before = {}
+
+        def remember(batch):
+            before.update(batch)
+            return batch
+
+        with ProducerConsumerPipeline([sent], plan=PLAN, process=remember) as batches:
+            arrived = next(batches)
+        for name, array in sent.items():
+            self.assertEqual(arrived[name].numpy().tolist(), array.tolist(), name)
+            if name != "text":  # a string tensor holds pointers
+                self.assertEqual(arrived[name].numpy().tobytes(), array.tobytes(), name)
+            self.assertEqual(arrived[name].dtype.as_numpy_dtype, tf.as_dtype(array.dtype))
+            self.assertEqual(device_of(arrived[name]), "/CPU:1")
+        here = np.asarray(memoryview(before["float"])).ctypes.data
+        there = np.asarray(memoryview(arrived["float"])).ctypes.data
+        self.assertNotEqual(here, there)
+
+    def test_each_batch_crosses_exactly_once(self):
+        from myxtts.pipeline.transfer import copy_to_model_device
+
+        crossings = []
+
+        def count(batch):
+            crossings.append(device_of(batch["mels"]))
+            return copy_to_model_device(batch, PLAN)
+
+        with ProducerConsumerPipeline(
+            (mels(i) for i in range(8)), plan=PLAN, transfer=count
+        ) as batches:
+            for batch in batches:
+                self.assertEqual(device_of(batch["mels"]), "/CPU:1")
+        self.assertEqual(crossings, ["/CPU:0"] * 8)
+        self.assertEqual(batches.stats().transferred_bytes, 8 * mels()["mels"].nbytes)
+
+    def test_the_trainer_creates_its_model_on_the_model_device_and_says_so(self):
+        config = XTTSConfig(
+            data=DataConfig(
+                data_gpu=0,
+                model_gpu=1,
+                enable_memory_isolation=True,
+                data_gpu_memory=8192,
+                model_gpu_memory=16384,
+                simulate=True,
+            ),
+            training=TrainingConfig(optimization_level="basic", max_steps=3),
+        )
+        with self.assertLogs("myxtts", "INFO") as logs:
+            trainer = XTTSTrainer(config, model=ProbeModel)
+            result = trainer.train([mels(i) for i in range(5)], epochs=1)
+        self.assertEqual(result["steps"], 3)
+        text = "\n".join(logs.output)
+        self.assertIn("Multi-GPU Mode: Model will be placed on /GPU:1", text)
+        self.assertIn("(Original GPU 1 is now mapped to GPU:1)", text)
+        self.assertIn("Creating model on device: /GPU:1", text)
+        for value in (*trainer.model.variables, *trainer.step.optimizer.variables):
+            self.assertEqual(device_of(value), "/CPU:1")
+
+    def test_one_trace_serves_every_batch_of_a_shape(self):
+        step = TrainStep(ProbeModel(), device=PLAN.model_device, learning_rate=1e-3)
+        with ProducerConsumerPipeline((mels(i) for i in range(6)), plan=PLAN) as batches:
+            for batch in batches:
+                step(batch)
+        self.assertEqual(step.traces, 1)
+
+    def test_device_context_takes_the_named_device_or_the_cpu_without_gpus(self):
+        with get_device_context("/CPU:1"):
+            self.assertEqual(device_of(tf.ones([1])), "/CPU:1")
+        with get_device_context():
+            self.assertEqual(device_of(tf.ones([1])), "/CPU:0")
+
+
+if __name__ == "__main__":
+    unittest.main()

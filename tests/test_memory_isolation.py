@@ -1,0 +1,186 @@
+"""Memory limits, readings and leaks. Runs with pytest, with unittest and as a script."""
+
+import sys
+import unittest
+from pathlib import Path
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.support import FakeHardware, simulated_plan
+
+PLAN = simulated_plan()  # before TensorFlow makes its first tensor
+
+import numpy as np
+
+from myxtts.config.config import TrainingConfig, XTTSConfig
+from myxtts.errors import ConfigError, DeviceError
+from myxtts.observe.probe import NUM_MELS, ProbeModel
+from myxtts.pipeline import hardware
+from myxtts.training.memory_isolated_trainer import MemoryIsolatedDualGPUTrainer
+from myxtts.training.trainer import XTTSTrainer
+from myxtts.utils.gpu_memory import (
+    detect_memory_leak,
+    get_gpu_memory_info,
+    get_optimal_memory_limits,
+    log_memory_stats,
+    monitor_gpu_memory,
+    setup_gpu_memory_isolation,
+)
+
+
+def batches(count: int):
+    random = np.random.default_rng(0)
+    return [
+        {"mels": random.normal(size=[2, 12, NUM_MELS]).astype(np.float32)} for _ in range(count)
+    ]
+
+
+def make_trainer(**settings) -> MemoryIsolatedDualGPUTrainer:
+    config = XTTSConfig(training=TrainingConfig(optimization_level="basic", **settings))
+    return MemoryIsolatedDualGPUTrainer(config, 0, 1, model=ProbeModel, simulate=True)
+
+
+class PublishedFunctionsTest(unittest.TestCase):
+    def test_setting_up_again_is_a_no_op_and_otherwise_an_error(self):
+        self.assertIs(setup_gpu_memory_isolation(0, 1, 8192, 16384, simulate=True), PLAN)
+        with self.assertRaisesRegex(DeviceError, "already configured"):
+            setup_gpu_memory_isolation(0, 1, 4096, 16384, simulate=True)
+        with self.assertRaisesRegex(DeviceError, "already configured"):
+            setup_gpu_memory_isolation(0, 1)
+
+    def test_memory_info_of_a_simulated_gpu_is_the_process_and_says_so(self):
+        info = get_gpu_memory_info(0)
+        self.assertEqual((info["gpu_id"], info["source"]), (0, "process RSS"))
+        self.assertEqual(info["total_mb"], 8192)
+        self.assertGreater(info["used_mb"], 100)
+        self.assertAlmostEqual(info["free_mb"], 8192 - info["used_mb"])
+        self.assertEqual([gpu["gpu_id"] for gpu in get_gpu_memory_info()["gpus"]], [0, 1])
+
+    def test_both_gpus_are_read_against_their_own_limits(self):
+        data, model = monitor_gpu_memory(0, 1)
+        self.assertEqual((data["total_mb"], model["total_mb"]), (8192, 16384))
+
+    def test_an_unknown_gpu_is_an_error(self):
+        with self.assertRaisesRegex(DeviceError, "no GPU 7"):
+            get_gpu_memory_info(7)
+
+    def test_memory_is_logged_in_the_published_form(self):
+        with self.assertLogs("myxtts", "INFO") as logs:
+            log_memory_stats(0, 1, step=100)
+        first, second = (record.getMessage() for record in logs.records)
+        self.assertRegex(first, r"^\[Step 100\] Data GPU 0: \d+/8192MB \(\d+\.\d%\)")
+        self.assertRegex(second, r"^\[Step 100\] Model GPU 1: \d+/16384MB \(\d+\.\d%\)")
+        self.assertIn("process RSS", first)
+
+    def test_leak_is_growth_past_the_threshold(self):
+        used = get_gpu_memory_info(0)["used_mb"]
+        self.assertFalse(detect_memory_leak(0, baseline_mb=used - 150))
+        with self.assertLogs("myxtts", "WARNING"):
+            self.assertTrue(detect_memory_leak(0, baseline_mb=used - 260))
+        self.assertFalse(detect_memory_leak(0, baseline_mb=used - 260, threshold_mb=400))
+
+    def test_optimal_limits_are_those_of_the_table(self):
+        for card_mb, limits in (
+            (12_288, (4096, 8192)),
+            (16_384, (6144, 10_240)),
+            (24_576, (8192, 16_384)),
+        ):
+            machine = FakeHardware(card_mb, card_mb)
+            with mock.patch.object(hardware.HARDWARE, "cards", machine.cards):
+                self.assertEqual(get_optimal_memory_limits(0, 1), limits)
+                self.assertLessEqual(sum(get_optimal_memory_limits(0, 0)) + 500, card_mb)
+        self.assertEqual(get_optimal_memory_limits(0, 1, simulate=True), (8192, 16_384))
+
+
+class MemoryIsolatedTrainerTest(unittest.TestCase):
+    def test_it_is_an_xtts_trainer_with_the_published_phases(self):
+        self.assertTrue(issubclass(MemoryIsolatedDualGPUTrainer, XTTSTrainer))
+        for name in (
+            "_setup_memory_baselines",
+            "_check_memory_health",
+            "_preprocess_on_data_gpu",
+            "_transfer_to_model_gpu",
+            "_train_step_impl",
+            "train",
+            "get_memory_stats",
+        ):
+            self.assertTrue(callable(getattr(MemoryIsolatedDualGPUTrainer, name)), name)
+
+    def test_each_phase_is_called_once_a_batch(self):
+        calls = []
+
+        class Watched(MemoryIsolatedDualGPUTrainer):
+            def _preprocess_on_data_gpu(self, batch):
+                calls.append("process")
+                return super()._preprocess_on_data_gpu(batch)
+
+            def _transfer_to_model_gpu(self, batch):
+                calls.append("transfer")
+                return super()._transfer_to_model_gpu(batch)
+
+            def _train_step_impl(self, batch):
+                calls.append("train")
+                return super()._train_step_impl(batch)
+
+        config = XTTSConfig(training=TrainingConfig(optimization_level="basic"))
+        trainer = Watched(config, 0, 1, model=ProbeModel, simulate=True)
+        result = trainer.train(batches(4), epochs=3)
+        self.assertEqual(result["steps"], 12)
+        for phase in ("process", "transfer", "train"):
+            self.assertEqual(calls.count(phase), 12)
+
+    def test_training_logs_memory_takes_baselines_and_learns(self):
+        trainer = make_trainer(memory_check_steps=10, learning_rate=3e-3)
+        losses = []
+        with self.assertLogs("myxtts", "INFO") as logs:
+            trainer.train(
+                batches(10), epochs=3, on_step=lambda _, v: losses.append(float(v["loss"]))
+            )
+        text = "\n".join(logs.output)
+        for step in (10, 20, 30):
+            self.assertIn(f"[Step {step}] Data GPU 0:", text)
+            self.assertIn(f"[Step {step}] Model GPU 1:", text)
+        self.assertIn("Buffer Size: 50", text)
+        self.assertIn("Prefetching to /GPU:0 with buffer_size=25", text)
+        self.assertLess(losses[-1], losses[0])
+        stats = trainer.get_memory_stats()
+        self.assertGreater(stats["model_gpu"]["baseline_mb"], 100)
+        self.assertLess(stats["model_gpu"]["growth_mb"], 100)
+        self.assertEqual(stats["data_gpu"]["limit_mb"], 8192)
+        self.assertTrue(trainer._check_memory_health())
+
+    def test_growth_past_a_threshold_is_flagged_for_the_right_gpu(self):
+        trainer = make_trainer()
+        trainer._setup_memory_baselines()
+        trainer._baselines["data"] -= 300  # as if 300 MB had come since; the model may grow 500
+        trainer._baselines["model"] -= 300
+        with self.assertLogs("myxtts", "WARNING") as logs:
+            self.assertFalse(trainer._check_memory_health())
+        self.assertEqual(len(logs.output), 1)
+        self.assertIn("Data GPU 0", logs.output[0])
+
+    def test_a_real_leak_in_the_step_is_named_while_training(self):
+        kept = []
+
+        class Leaking(MemoryIsolatedDualGPUTrainer):
+            def _train_step_impl(self, batch):
+                kept.append(np.ones(2**17))  # 1 MB
+                return super()._train_step_impl(batch)
+
+        config = XTTSConfig(training=TrainingConfig(optimization_level="basic"))
+        trainer = Leaking(config, 0, 1, model=ProbeModel, simulate=True)
+        with self.assertLogs("myxtts", "WARNING") as logs:
+            trainer.train(batches(1), epochs=300)
+        leaks = [line for line in logs.output if "memory grows steadily by" in line]
+        self.assertTrue(any("Model GPU 1" in line for line in leaks), logs.output)
+
+    def test_what_this_version_cannot_do_is_refused(self):
+        with self.assertRaisesRegex(ConfigError, "no built-in voice model"):
+            MemoryIsolatedDualGPUTrainer(XTTSConfig(), 0, 1, simulate=True)
+        with self.assertRaisesRegex(ConfigError, "no training data"):
+            make_trainer().train()
+
+
+if __name__ == "__main__":
+    unittest.main()
