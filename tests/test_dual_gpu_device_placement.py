@@ -1,4 +1,4 @@
-"""Where variables, optimiser slots, batches and results live. Runs with pytest and with unittest."""
+"""Where variables, optimiser slots, batches and results live. Runs with unittest too."""
 
 import sys
 import unittest

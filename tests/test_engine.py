@@ -73,12 +73,13 @@ def test_a_failure_surfaces_at_once_though_batches_are_still_waiting(plan):
 
 
 def test_failure_in_the_consumer_ends_every_thread(plan):
-    with (
-        pytest.raises(KeyError, match="mine"),
-        ProducerConsumerPipeline(numbers(1000), plan=plan) as batches,
-    ):
-        next(batches)
-        raise KeyError("mine")
+    def consume() -> None:
+        with ProducerConsumerPipeline(numbers(1000), plan=plan) as batches:
+            next(batches)
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        consume()
     assert pipeline_threads() == []
 
 

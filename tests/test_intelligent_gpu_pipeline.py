@@ -56,9 +56,11 @@ class IntelligentPipelineTest(unittest.TestCase):
         self.assertIn("simulated GPU 0 = CPU:0", messages[0])
 
     def test_single_device_mode_is_the_same_engine(self):
-        with self.assertLogs("myxtts", "INFO") as logs:
-            with ProducerConsumerPipeline(batches_of(9), plan=ONE_DEVICE) as batches:
-                self.assertEqual([int(b[0, 0]) for b in batches], list(range(9)))
+        with (
+            self.assertLogs("myxtts", "INFO") as logs,
+            ProducerConsumerPipeline(batches_of(9), plan=ONE_DEVICE) as batches,
+        ):
+            self.assertEqual([int(b[0, 0]) for b in batches], list(range(9)))
         text = "\n".join(logs.output)
         self.assertIn("Intelligent GPU Pipeline: Single-GPU Buffered Mode", text)
         self.assertIn("Prefetching to /CPU:0 with buffer_size=50", text)

@@ -120,6 +120,20 @@ class XTTSConfig(Settings):
         return text
 
 
+class _StrictLoader(yaml.SafeLoader):
+    """A safe loader that refuses a key given twice, of which YAML would silently take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"{key.value} twice", key.start_mark
+                )
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """The sections of a YAML config file, not yet checked."""
     try:
@@ -129,7 +143,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
             f"The config file {path} cannot be read: {error}", "check the path"
         ) from error
     try:
-        values = yaml.safe_load(text)
+        values = yaml.load(text, _StrictLoader)  # noqa: S506 - a SafeLoader
     except yaml.YAMLError as error:
         raise ConfigError(
             f"The config file {path} is not valid YAML: {error}",

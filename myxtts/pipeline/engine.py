@@ -235,13 +235,13 @@ class ProducerConsumerPipeline:
 
     def _process(self, item: Item) -> Item:
         with tf.device(self.plan.data_device):
-            raw = tf.nest.map_structure(tf.convert_to_tensor, item.data)
-            ready = raw if self._process_function is None else self._process_function(raw)
-            ready = tf.nest.map_structure(tf.convert_to_tensor, ready)
-            tensors = tf.nest.flatten(ready)
+            ready, tensors = _as_tensors(item.data)
+            raw_bytes = batch_bytes(tensors)
+            if self._process_function is not None:
+                ready, tensors = _as_tensors(self._process_function(ready))
             wait_for_gpu(tensors, self.plan.data_device)
         nbytes = batch_bytes(tensors)
-        self._check_budget(batch_bytes(tf.nest.flatten(raw)), nbytes)
+        self._check_budget(raw_bytes, nbytes)
         return Item(ready, nbytes, " ".join("x".join(map(str, t.shape)) for t in tensors))
 
     def _transfer(self, item: Item) -> Item:
@@ -322,6 +322,12 @@ class ProducerConsumerPipeline:
                     _busy_for(train),
                     stack_of(self._consumer),
                 )
+
+
+def _as_tensors(batch: Batch) -> tuple[Batch, list[Any]]:
+    """The batch with a tensor in place of every array, and a flat list of them."""
+    tensors = [tf.convert_to_tensor(leaf) for leaf in tf.nest.flatten(batch)]
+    return tf.nest.pack_sequence_as(batch, tensors), tensors
 
 
 def _busy_for(meter: StageMeter) -> float:

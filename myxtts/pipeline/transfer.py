@@ -14,9 +14,9 @@ def copy_to_model_device(batch: Any, plan: DevicePlan) -> Any:
     # Between logical CPU devices tf.identity only aliases the buffer; DeepCopy really copies.
     copy = (lambda t: tf.raw_ops.DeepCopy(x=t)) if plan.simulated else tf.identity
     with tf.device(plan.model_device):
-        moved = tf.nest.map_structure(copy, batch)
-        wait_for_gpu(tf.nest.flatten(moved), plan.model_device)
-    return moved
+        moved = [copy(tensor) for tensor in tf.nest.flatten(batch)]
+        wait_for_gpu(moved, plan.model_device)
+    return tf.nest.pack_sequence_as(batch, moved)
 
 
 def wait_for_gpu(tensors: list[Any], device: str) -> None:

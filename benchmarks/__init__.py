@@ -1,0 +1,1 @@
+"""Measurements, each run as `python -m benchmarks.NAME`; compare within one run, as a ratio."""

@@ -1,0 +1,67 @@
+"""What the engine itself costs: per-batch overhead, telemetry, and memory over many batches."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import psutil
+
+from myxtts.pipeline import ProducerConsumerPipeline, configure_devices
+from myxtts.pipeline.telemetry import BUSY, STAGES, WAITING_INPUT, WAITING_ROOM, Telemetry
+
+BATCHES = 20_000
+OVERHEAD_BAR_US, TELEMETRY_BAR_US, GROWTH_BAR_MB = 1000, 50, 20
+
+
+def telemetry_us() -> float:
+    """All telemetry calls of one batch, as the stages and the consumer make them."""
+    telemetry = Telemetry(ring_capacity=3)
+    rounds = 20_000
+    began = time.perf_counter()
+    for _ in range(rounds):
+        for name in STAGES:
+            meter = telemetry.meters[name]
+            meter.enter(WAITING_INPUT)
+            meter.enter(BUSY)
+            meter.finish_batch(WAITING_ROOM)
+        telemetry.delivered(at=time.perf_counter(), waited=0.0, shape="16x224x80 16", ready=3)
+    return (time.perf_counter() - began) / rounds * 1e6
+
+
+def main() -> None:
+    plan = configure_devices(simulate=True)
+    batch = {"features": np.zeros([16, 80], np.float32), "lengths": np.zeros([16], np.int32)}
+    process, threads = psutil.Process(), threading.active_count()
+    rss = 0
+    with ProducerConsumerPipeline(
+        (batch for _ in range(BATCHES)), plan=plan, process=lambda b: b
+    ) as batches:
+        began = time.perf_counter()
+        for number, _ in enumerate(batches):
+            if number == BATCHES // 10:
+                gc.collect()
+                rss = process.memory_info().rss
+        overhead_us = (time.perf_counter() - began) / BATCHES * 1e6
+    gc.collect()
+    growth_mb = (process.memory_info().rss - rss) / 2**20
+    left = threading.active_count() - threads
+    rows = (
+        ("engine overhead with trivial stages", overhead_us, OVERHEAD_BAR_US, "µs a batch"),
+        ("telemetry", telemetry_us(), TELEMETRY_BAR_US, "µs a batch"),
+        (f"RSS growth over {BATCHES} batches", growth_mb, GROWTH_BAR_MB, "MB"),
+        ("threads left after close", left, 0, ""),
+    )
+    for name, value, bar, unit in rows:
+        print(f"{name:38s} {value:8.1f} {unit:11s} (bar {bar}) {'ok' if value <= bar else 'OVER'}")
+    sys.exit(any(value > bar for _, value, bar, _ in rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""The command line as a user meets it, in processes of its own."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.support import run_python
+
+COMMANDS = [[], ["train"], ["validate"], ["demo"]]
+TRAIN_FLAGS = """
+--train-data --val-data --data-gpu --model-gpu --enable-memory-isolation --data-gpu-memory
+--model-gpu-memory --buffer-size --prefetch-buffer-size --model-start-delay --batch-size
+--grad-accum --epochs --max-steps --num-workers --lr --model-size --optimization-level
+--enable-static-shapes --disable-static-shapes --max-text-length --max-mel-frames --checkpoint-dir
+--resume --reset-training --init-from --config --tensorboard-log-dir --wandb --pipeline-depth
+--cache --auto-batch --simulate --fallback --print-config --debug
+""".split()
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_answers_without_loading_tensorflow(command):
+    program = (
+        "import sys; sys.argv[1:] = ['--help']\n"
+        "from myxtts.cli.app import main\n"
+        f"try: main({command!r})\n"
+        "finally: print('loaded:', *(m for m in ('tensorflow', 'keras') if m in sys.modules))"
+    )
+    result = run_python(["-c", program])
+    assert "Usage: myxtts" in result.stdout
+    assert result.stdout.endswith("loaded:\n")
+
+
+def test_importing_the_package_and_its_plans_loads_no_tensorflow():
+    result = run_python(
+        [
+            "-c",
+            "import sys, myxtts, myxtts.pipeline, myxtts.training, myxtts.config.config\n"
+            "from myxtts.pipeline import configure_devices\n"
+            "from myxtts.utils import gpu_memory, commons\n"
+            "assert 'tensorflow' not in sys.modules",
+        ]
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_piped_help_keeps_every_flag_whole():
+    result = run_python(["train_main.py", "--help"], COLUMNS="40")
+    for flag in TRAIN_FLAGS:
+        assert re.search(rf"{flag}\b", result.stdout), flag
+
+
+@pytest.mark.parametrize("command", ["train", "validate", "demo"])
+def test_python_dash_m_serves_every_command(command):
+    assert run_python(["-m", "myxtts", command, "--help"]).returncode == 0
+
+
+def test_an_error_is_problem_and_remedy_without_a_traceback():
+    result = run_python(["train_main.py"])
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: There is no training data.\n  try: ")
+    assert "myxtts demo" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_debug_shows_the_traceback_too():
+    result = run_python(["train_main.py", "--debug"])
+    assert result.returncode == 2
+    assert "Traceback" in result.stderr
+    assert "error: There is no training data." in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--batch-size", "0"], "data.batch_size must be greater than 0"),
+        (["--model-size", "huge"], "model.size must be 'tiny'"),
+        (["--cache", "cloud"], "data.cache must be 'memory' or 'disk'"),
+        (["--config", "missing.yaml"], "cannot be read"),
+        (["--resume", "--reset-training"], "contradict"),
+        (["--data-gpu", "-1"], "data.data_gpu must be greater than or equal to 0"),
+        (["--batchsize", "3"], "--batch-size"),  # a misspelt flag: the nearest is named
+    ],
+)
+def test_wrong_flags_exit_with_2_and_a_sentence(arguments, message):
+    result = run_python(["train_main.py", "--print-config", *arguments])
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_print_config_shows_flags_over_file_over_defaults(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("data:\n  batch_size: 4\n  num_workers: 3\n")
+    flags = "--batch-size 9 --disable-static-shapes --model-size tiny --buffer-size 8 --lr 1e-4"
+    result = run_python(["train_main.py", "--config", str(path), "--print-config", *flags.split()])
+    assert result.returncode == 0
+    for line in (
+        "batch_size: 9",
+        "num_workers: 3",
+        "static_shapes: 'off'",
+        "size: tiny",
+        "pipeline_buffer_size: 8",
+        "learning_rate: 0.0001",
+        "model_start_delay: 2.0",
+    ):
+        assert f"  {line}\n" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "script", ["validate_memory_isolation.py", "validate_dual_gpu_pipeline.py"]
+)
+def test_validators_pass_for_real_on_simulated_devices(script):
+    result = run_python([script, "--data-gpu", "0", "--model-gpu", "1", "--simulate"])
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count("✅") == 5
+    assert "✅ Prerequisites: PASSED" in result.stdout
+    assert result.stdout.endswith("All validation checks passed!\n")
+    if script == "validate_memory_isolation.py":
+        assert "System is ready for memory-isolated dual-GPU training!" in result.stdout
+        assert "train_main.py --train-data DIR" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "script", ["validate_memory_isolation.py", "validate_dual_gpu_pipeline.py"]
+)
+def test_validators_without_gpus_exit_1_and_name_what_is_missing(script):
+    result = run_python([script], CUDA_VISIBLE_DEVICES="-1")
+    assert result.returncode == 1
+    assert "❌" in result.stdout
+    assert "try: " in result.stdout
+    assert "Traceback" not in result.stderr
+    assert "All validation checks passed!" not in result.stdout
+
+
+def test_a_validator_fails_where_its_claim_is_false():
+    result = run_python(
+        ["validate_memory_isolation.py", "--simulate", "--model-gpu-memory", "99999"]
+    )
+    assert result.returncode == 1
+    assert "❌ Free memory: FAILED" in result.stdout
+    assert "24576 MB, needed are 99999 MB" in result.stdout
+    assert "NOT RUN" in result.stdout
+
+
+def test_the_demo_trains_through_the_two_device_pipeline(tmp_path):
+    result = run_python(["-m", "myxtts", "demo", "--steps", "20", "--output-dir", str(tmp_path)])
+    assert result.returncode == 0, result.stderr
+    assert "20/20 steps" in result.stdout
+    first, last = map(float, re.search(r"loss (\d\.\d+) → (\d\.\d+)", result.stdout).groups())
+    assert last < first
+    assert (tmp_path / "trace.json").stat().st_size > 1000
+    assert "Intelligent GPU Pipeline: Multi-GPU Mode" in result.stderr
+    assert "I0000" not in result.stderr  # TensorFlow's own chatter is held back

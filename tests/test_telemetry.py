@@ -1,0 +1,58 @@
+"""Numbers of the telemetry on known times."""
+
+from __future__ import annotations
+
+import pytest
+
+from myxtts.pipeline.telemetry import WARM_UP_STEPS, Telemetry
+
+
+def play(waits: list[float], works: list[float]) -> Telemetry:
+    """A run whose steps took these times, after a warm-up of wild ones."""
+    telemetry = Telemetry(ring_capacity=3)
+    now = 100.0
+    telemetry.delivered(at=now, waited=0.0, shape="a", ready=0)
+    for wait, work in [(0.0, 9.0)] * WARM_UP_STEPS + list(zip(waits, works, strict=True)):
+        now += work + wait
+        telemetry.delivered(at=now, waited=wait, shape="a", ready=2)
+    return telemetry
+
+
+def test_variation_is_deviation_over_mean_without_the_warm_up():
+    stats = play([0.0] * 4, [1.0, 3.0, 1.0, 3.0]).stats()
+    assert stats.steps[0].mean_s == pytest.approx(2.0, rel=1e-4)
+    assert stats.variation == pytest.approx(0.5, rel=1e-3)
+
+
+def test_even_steps_need_no_explanation():
+    assert play([0.1] * 6, [1.0] * 6).stats().explain_variation() is None
+
+
+def test_unevenness_from_waiting_names_the_stage_that_feeds_too_slowly():
+    telemetry = play([0.0, 2.0] * 5, [1.0] * 10)
+    telemetry.meters["process"].seconds["busy"] = 50.0
+    telemetry.meters["read"].seconds["busy"] = 5.0
+    telemetry.meters["read"].seconds["waiting for room"] = 45.0
+    reason = telemetry.stats().explain_variation()
+    assert "100% of it is the model waiting for stage 'process'" in reason
+    assert "--prefetch-buffer-size" in reason
+
+
+def test_unevenness_of_the_step_itself_names_the_step():
+    reason = play([0.0] * 10, [1.0, 3.0] * 5).stats().explain_variation()
+    assert "stage 'train' itself" in reason
+    assert "--enable-static-shapes" in reason
+
+
+def test_occupancy_counts_what_the_model_found_ready():
+    stats = play([0.0] * 4, [1.0] * 4).stats()
+    assert stats.ring_occupancy == (1, 0, 4 + WARM_UP_STEPS, 0)
+
+
+def test_a_mark_starts_the_counts_anew():
+    telemetry = play([0.0] * 4, [1.0] * 4)
+    telemetry.transferred_bytes = 7
+    telemetry.mark()
+    stats = telemetry.stats()
+    assert (stats.steps, stats.transferred_bytes, sum(stats.ring_occupancy)) == ((), 0, 0)
+    assert stats.variation is None
