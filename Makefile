@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # A moved or upgraded interpreter leaves a .venv that looks installed and cannot run.
-VENV_RUNS := $(shell $(BIN)/python -c "" 2>/dev/null && echo yes)
+VENV_RUNS := $(shell $(BIN)/python -c "import pip" 2>/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all check format bench clean FORCE
@@ -12,7 +12,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/installed ## Install, then run the two-device pipeline on this machine's CPU
-	@$(BIN)/myxtts demo
+	@$(BIN)/python -m myxtts demo
 
 test: $(VENV)/installed ## Run the tests (a few minutes)
 	@$(BIN)/python -m pytest -m "not slow"
@@ -21,13 +21,13 @@ test-all: $(VENV)/installed ## Run the tests and the slow, thorough checks
 	@$(BIN)/python -m pytest
 
 check: $(VENV)/installed ## Lint, check formatting and types
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
+	@$(BIN)/python -m ruff check .
+	@$(BIN)/python -m ruff format --check .
+	@$(BIN)/python -m mypy
 
 format: $(VENV)/installed ## Format the code and mend what the linter can
-	@$(BIN)/ruff check --fix .
-	@$(BIN)/ruff format .
+	@$(BIN)/python -m ruff check --fix .
+	@$(BIN)/python -m ruff format .
 
 bench: $(VENV)/installed ## Measure start-up, engine overhead and overlap on this machine
 	@$(BIN)/python -m benchmarks.startup

@@ -27,6 +27,10 @@ class ConfigError(MyXTTSError, ValueError):
     """A setting is unknown, out of range or contradicts another."""
 
 
+class DataError(MyXTTSError, ValueError):
+    """The data cannot be used as it is."""
+
+
 class DeviceError(MyXTTSError, RuntimeError):
     """The devices asked for cannot be set up."""
 

@@ -107,6 +107,9 @@ def test_a_file_may_leave_out_what_it_does_not_change(tmp_path):
         ("data: 3", "does not consist of sections"),
         ("!!python/object/apply:os.system ['true']", "not valid YAML"),
         ("data:\n  batch_size: 4\n  batch_size: 8\n", "batch_size twice"),
+        ("? [a, b]\n: 1", "not valid YAML"),
+        ("data: {1: 2}", "does not consist of sections"),
+        ("data:\n  data_gpu: yes\n", "data.data_gpu must not be true or false"),
         ("data:\n  batch_size: -4\n", "data.batch_size must be greater than 0"),
     ],
 )

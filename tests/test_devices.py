@@ -118,6 +118,8 @@ def test_simulation_splits_one_card_too():
         ),
         (2, {"model_limit_mb": 4096}, "cannot both grow memory and limit it", "isolation"),
         (0, {"data_gpu": 0, "model_gpu": 2, "simulate": True}, "Insufficient GPUs", "0 to 1"),
+        (2, {"data_gpu": "0", "model_gpu": 1}, "--data-gpu is '0'", "whole number"),
+        (2, {"simulate": True, "fallback": "single"}, "--fallback has no meaning", "leave out"),
     ],
 )
 def test_a_wrong_combination_is_refused_before_anything_is_touched(
@@ -214,6 +216,32 @@ def test_planned_limits_may_be_repeated_as_given_ones():
         0, 1, isolate=True, data_limit_mb=8192, model_limit_mb=16_384, hardware=machine
     )
     assert again is first
+
+
+def test_a_limit_given_for_one_role_of_a_split_card_leaves_the_rest_to_the_other():
+    machine = FakeHardware(CARD)
+    plan = configure_devices(0, 0, isolate=True, data_limit_mb=12_288, hardware=machine)
+    assert machine.limits == {0: [12_288, plan.model_limit_mb]}
+    assert 11_000 < plan.model_limit_mb <= CARD - 12_288 - 512
+
+
+def test_one_planned_limit_may_be_repeated_alone():
+    machine = FakeHardware(CARD, CARD)
+    first = configure_devices(0, 1, isolate=True, hardware=machine)
+    assert configure_devices(0, 1, isolate=True, data_limit_mb=8192, hardware=machine) is first
+
+
+def test_a_card_with_no_memory_left_is_not_offered_a_limit():
+    machine = FakeHardware(CARD, CARD, free_mb=600)
+    with pytest.raises(DeviceError, match="Too little memory is free: 600 MB") as refusal:
+        configure_devices(0, 1, isolate=True, hardware=machine)
+    assert "what fits" not in refusal.value.remedy
+
+
+@pytest.mark.parametrize("wrong", [{"data_limit_mb": 4096.5}, {"data_limit_mb": "4096"}])
+def test_a_limit_that_is_no_whole_number_is_refused(wrong):
+    with pytest.raises(DeviceError, match="--data-gpu-memory is"):
+        configure_devices(0, 1, isolate=True, **wrong, hardware=FakeHardware(CARD, CARD))
 
 
 def test_the_plan_cannot_be_changed():

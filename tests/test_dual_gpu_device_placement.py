@@ -1,5 +1,6 @@
 """Where variables, optimiser slots, batches and results live. Runs with unittest too."""
 
+import dataclasses
 import sys
 import unittest
 from pathlib import Path
@@ -82,6 +83,33 @@ class DevicePlacementTest(unittest.TestCase):
         self.assertEqual(processed, [("/CPU:0", "/CPU:0")] * 5)
         self.assertEqual(arrived, ["/CPU:1"] * 5)
 
+    def test_batches_reach_their_devices_from_any_source_and_in_any_layout(self):
+        arrays = [mels(i)["mels"] for i in range(3)]
+        for data_device, model_device in (("/CPU:1", "/CPU:0"), ("/CPU:1", "/CPU:1")):
+            plan = dataclasses.replace(PLAN, data_device=data_device, model_device=model_device)
+            for source in (arrays, tf.data.Dataset.from_tensor_slices(np.stack(arrays))):
+                with self.subTest(data_device=data_device, source=type(source).__name__):
+                    seen = []
+
+                    def process(batch, seen=seen):
+                        seen.append(device_of(batch))
+                        return batch
+
+                    with ProducerConsumerPipeline(source, plan=plan, process=process) as batches:
+                        arrived = [device_of(batch) for batch in batches]
+                    self.assertEqual(seen[-3:], [data_device] * 3)
+                    self.assertEqual(arrived, [model_device] * 3)
+
+    def test_a_model_device_other_than_the_plans_is_refused(self):
+        config = XTTSConfig(
+            data=DataConfig(data_gpu=0, model_gpu=1, enable_memory_isolation=True, simulate=True),
+            training=TrainingConfig(optimization_level="basic"),
+        )
+        for name in ("/CPU:1", "/device:CPU:1", "/cpu:1"):
+            XTTSTrainer(config, model=ProbeModel, model_device=name)
+        with self.assertRaisesRegex(DeviceError, "model_device is /CPU:0"):
+            XTTSTrainer(config, model=ProbeModel, model_device="/CPU:0")
+
     def test_what_crosses_is_a_copy_of_the_same_bytes(self):
         sent = {
             "float": np.random.default_rng(0).normal(size=[3, 50]).astype(np.float32),
@@ -105,7 +133,8 @@ class DevicePlacementTest(unittest.TestCase):
             if name != "text":  # a string tensor holds pointers
                 self.assertEqual(arrived[name].numpy().tobytes(), array.tobytes(), name)
             self.assertEqual(arrived[name].dtype.as_numpy_dtype, tf.as_dtype(array.dtype))
-            self.assertEqual(device_of(arrived[name]), "/CPU:1")
+            on = "/CPU:0" if name == "text" else "/CPU:1"  # text stays on the host: no GPU holds it
+            self.assertEqual(device_of(arrived[name]), on, name)
         here = np.asarray(memoryview(before["float"])).ctypes.data
         there = np.asarray(memoryview(arrived["float"])).ctypes.data
         self.assertNotEqual(here, there)
@@ -113,17 +142,19 @@ class DevicePlacementTest(unittest.TestCase):
     def test_each_batch_crosses_exactly_once(self):
         from myxtts.pipeline.transfer import copy_to_model_device
 
-        crossings = []
+        crossings, copies = [], []
 
         def count(batch):
             crossings.append(device_of(batch["mels"]))
-            return copy_to_model_device(batch, PLAN)
+            copies.append(copy_to_model_device(batch, PLAN)["mels"])
+            return {"mels": copies[-1]}
 
         with ProducerConsumerPipeline(
             (mels(i) for i in range(8)), plan=PLAN, transfer=count
         ) as batches:
-            for batch in batches:
+            for number, batch in enumerate(batches):
                 self.assertEqual(device_of(batch["mels"]), "/CPU:1")
+                self.assertIs(batch["mels"], copies[number])  # no second copy behind the first
         self.assertEqual(crossings, ["/CPU:0"] * 8)
         self.assertEqual(batches.stats().transferred_bytes, 8 * mels()["mels"].nbytes)
 

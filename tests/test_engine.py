@@ -10,13 +10,14 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import numpy as np
 import psutil
 import pytest
 import tensorflow as tf
 
-from myxtts.errors import MemoryBudgetError, StageStalledError
+from myxtts.errors import ConfigError, MemoryBudgetError, StageStalledError
 from myxtts.pipeline import ProducerConsumerPipeline
 from myxtts.pipeline.devices import DevicePlan, Mode
 from tests.support import ROOT, pipeline_threads
@@ -172,6 +173,78 @@ def test_a_thread_that_does_not_end_is_named(plan):
     ):
         time.sleep(0.2)
     release.set()
+
+
+def test_leaving_early_closes_the_source(plan):
+    closed = []
+
+    def source():
+        try:
+            yield from numbers(1000)
+        finally:
+            closed.append(True)
+
+    pipeline = ProducerConsumerPipeline(source(), plan=plan)
+    with pipeline as batches:
+        next(batches)
+    assert closed == [True]
+    with pytest.raises(RuntimeError, match="closed"):
+        next(pipeline)
+    assert pipeline.close() == []  # once more does no harm
+
+
+def test_a_failed_pipeline_lets_its_batches_go(plan):
+    class Marked(dict):
+        pass
+
+    alive = []
+
+    def source():
+        batch = Marked(value=np.zeros([4], np.float32))
+        alive.append(weakref.ref(batch))
+        yield batch
+
+    pipeline = ProducerConsumerPipeline(source(), plan=plan, process=fail_at(0))
+    with pipeline as batches, pytest.raises(ZeroDivisionError):
+        next(batches)
+    del batches
+    gc.collect()
+    assert alive[0]() is None
+
+
+def test_a_source_that_cannot_even_start_is_a_failure(plan):
+    class Broken:
+        def __iter__(self):
+            raise OSError("no such disk")
+
+    with (
+        ProducerConsumerPipeline(Broken(), plan=plan) as batches,
+        pytest.raises(OSError, match="no such disk"),
+    ):
+        next(batches)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"depth": 0}, {"buffer_size": 1.5}, {"model_start_delay": -1}, {"stall_timeout": None}],
+)
+def test_a_wrong_setting_is_refused_in_a_sentence(plan, wrong):
+    with pytest.raises(ConfigError, match=f"{next(iter(wrong))} must be"):
+        ProducerConsumerPipeline([], plan=plan, **wrong)
+
+
+def test_statistics_count_what_is_under_way(plan):
+    release = threading.Event()
+
+    def slow():
+        release.wait(0.5)
+        yield from numbers(1)
+
+    with ProducerConsumerPipeline(slow(), plan=plan, model_start_delay=0) as batches:
+        time.sleep(0.2)
+        assert batches.stats().stages["read"].busy_s > 0.1
+        release.set()
+        assert len(list(batches)) == 1
 
 
 def test_concurrent_pipelines_do_not_mix(plan):

@@ -87,6 +87,16 @@ def test_gpus_cannot_be_ordered_once_cuda_runs(fake_nvml, monkeypatch):
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
 
 
+def test_a_card_that_cannot_be_read_is_a_reason_and_no_crash(fake_nvml):
+    def fail(handle):
+        raise fake_nvml.NVMLError("Not Supported")
+
+    fake_nvml.nvmlDeviceGetMemoryInfo = fail
+    machine = Hardware()
+    assert machine.cards() == []
+    assert "Not Supported" in machine.missing_reason
+
+
 def test_a_hidden_gpu_is_not_a_missing_driver(fake_nvml, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     machine = Hardware()

@@ -12,9 +12,10 @@ from tests.support import FakeHardware, simulated_plan
 PLAN = simulated_plan()  # before TensorFlow makes its first tensor
 
 import numpy as np
+import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig, XTTSConfig
-from myxtts.errors import ConfigError, DeviceError
+from myxtts.errors import ConfigError, DataError, DeviceError, MemoryBudgetError
 from myxtts.observe.probe import NUM_MELS, ProbeModel
 from myxtts.pipeline import hardware
 from myxtts.training.memory_isolated_trainer import MemoryIsolatedDualGPUTrainer
@@ -175,7 +176,27 @@ class MemoryIsolatedTrainerTest(unittest.TestCase):
         leaks = [line for line in logs.output if "memory grows steadily by" in line]
         self.assertTrue(any("Model GPU 1" in line for line in leaks), logs.output)
 
+    def test_data_that_gives_no_batch_is_said(self):
+        with self.assertRaisesRegex(DataError, "no batch in epoch 1"):
+            make_trainer().train([])
+        with self.assertRaisesRegex(DataError, "no batch in epoch 2") as failure:
+            make_trainer().train((batch for batch in batches(3)), epochs=3)
+        self.assertIn("a generator is spent", failure.exception.remedy)
+
+    def test_batches_too_large_for_a_limit_are_refused_before_any_is_read(self):
+        class Huge:
+            def __init__(self):
+                self.element_spec = {"mels": tf.TensorSpec([4096, 4096, 64], tf.float32)}  # 4 GB
+
+            def __iter__(self):
+                raise AssertionError("nothing may be read")
+
+        with self.assertRaisesRegex(MemoryBudgetError, "data device would hold"):
+            make_trainer().train(Huge())
+
     def test_what_this_version_cannot_do_is_refused(self):
+        with self.assertRaisesRegex(ConfigError, "does not support training.grad_accum"):
+            make_trainer(grad_accum=4)
         with self.assertRaisesRegex(ConfigError, "no built-in voice model"):
             MemoryIsolatedDualGPUTrainer(XTTSConfig(), 0, 1, simulate=True)
         with self.assertRaisesRegex(ConfigError, "no training data"):

@@ -44,6 +44,18 @@ def test_unevenness_of_the_step_itself_names_the_step():
     assert "--enable-static-shapes" in reason
 
 
+def test_batches_that_all_differ_in_shape_are_named_as_the_cause():
+    telemetry = Telemetry(ring_capacity=3)
+    now = 0.0
+    for number in range(20):
+        telemetry.delivered(at=now, waited=0.0, shape=f"{number}x80", ready=1)
+        now += 0.1 if number % 2 else 2.0
+    stats = telemetry.stats()
+    assert stats.variation > 0.5
+    assert "hardly two of the same shape" in stats.explain_variation()
+    assert "--enable-static-shapes" in stats.explain_variation()
+
+
 def test_occupancy_counts_what_the_model_found_ready():
     stats = play([0.0] * 4, [1.0] * 4).stats()
     assert stats.ring_occupancy == (1, 0, 4 + WARM_UP_STEPS, 0)

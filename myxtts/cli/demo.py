@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from myxtts.cli.output import Debug, load_tensorflow, start_logging
+from myxtts.errors import MyXTTSError
 
 if TYPE_CHECKING:
     from myxtts.pipeline.telemetry import PipelineStats
@@ -25,6 +26,12 @@ def demo(
     before; at the end it says where the time went.
     """
     start_logging()
+    try:
+        output_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MyXTTSError(
+            f"The output folder {output_dir} cannot be made: {error}", "give another --output-dir"
+        ) from error
     load_tensorflow()
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -62,7 +69,6 @@ def demo(
             synthetic_waveforms(steps, batch_size=batch_size), epochs=1, on_step=show
         )
     stats: PipelineStats = result["stats"]
-    output_dir.mkdir(parents=True, exist_ok=True)
     trace = output_dir / "trace.json"
     result["telemetry"].write_trace(trace)
     _report(stats, losses, console)

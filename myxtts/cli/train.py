@@ -165,8 +165,10 @@ def train(
     }
     given = {name: value for name, value in overrides.items() if value is not None}
     from myxtts.config.config import load_config  # late: pydantic would slow down every --help
+    from myxtts.pipeline.devices import check_request
 
     settings = load_config(config, given)
+    check_request(settings.data.device_request())
     if print_config:
         typer.echo(settings.to_yaml(), nl=False)
         return
@@ -179,6 +181,11 @@ def _train(settings: XTTSConfig) -> None:
             "There is no training data.",
             "give --train-data DIR, or set data.train_data in the --config file, or see the engine "
             "at work without data: myxtts demo",
+        )
+    if not settings.data.train_data.is_dir():
+        raise ConfigError(
+            f"The training data folder {settings.data.train_data} does not exist.",
+            "check the path given with --train-data",
         )
     raise MyXTTSError(
         "This version of MyXTTS cannot train a voice yet: its engine is here, its model is not.",

@@ -12,6 +12,7 @@ from typing_extensions import Self
 from myxtts.config.presets import MODEL_SIZES, OPTIMIZATION_LEVELS
 from myxtts.config.settings import PresetSettings, Settings
 from myxtts.errors import ConfigError
+from myxtts.pipeline.devices import DeviceRequest
 
 ModelSize = Literal["tiny", "small", "normal", "big"]
 OptimizationLevel = Literal["basic", "enhanced", "experimental"]
@@ -61,6 +62,18 @@ class DataConfig(Settings):
     pipeline_depth: PositiveInt = 3  # batches ready on the model device
     model_start_delay: Annotated[float, Field(ge=0, le=600)] = 2.0  # seconds, at most
     stall_timeout: PositiveFloat = 120.0  # seconds without progress until a stage is given up
+
+    def device_request(self) -> DeviceRequest:
+        """What these settings ask of the devices."""
+        return DeviceRequest(
+            data_gpu=self.data_gpu,
+            model_gpu=self.model_gpu,
+            isolate=self.enable_memory_isolation,
+            data_limit_mb=self.data_gpu_memory,
+            model_limit_mb=self.model_gpu_memory,
+            simulate=self.simulate,
+            fallback=self.fallback,
+        )
 
     def host_buffer_size(self, *, two_devices: bool) -> int:
         """Host batches read ahead: with two devices half, since both hold batches of their own."""
@@ -126,6 +139,10 @@ class _StrictLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(
+                    None, None, "a key must be a name", key.start_mark
+                )
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"{key.value} twice", key.start_mark
@@ -153,7 +170,8 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         return {}
     sections = list(XTTSConfig.model_fields)
     if not isinstance(values, dict) or not all(
-        isinstance(key, str) and (value is None or isinstance(value, dict))
+        isinstance(key, str)
+        and (value is None or (isinstance(value, dict) and all(isinstance(k, str) for k in value)))
         for key, value in values.items()
     ):
         raise ConfigError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from typing_extensions import Self
 
 from myxtts.errors import ConfigError
@@ -14,7 +14,16 @@ from myxtts.errors import ConfigError
 class Settings(BaseModel):
     """A group of settings. A misspelt one is refused, not ignored."""
 
-    model_config = ConfigDict(extra="forbid", validate_assignment=True)
+    model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_switch_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """YAML reads `yes` as true, and true would pass for the number 1."""
+        field = cls.model_fields[info.field_name or ""]
+        if isinstance(value, bool) and "bool" not in str(field.annotation):
+            raise ValueError("must not be true or false")
+        return value
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -65,7 +74,7 @@ def _in_sentences(error: ValidationError, owner: type[BaseModel]) -> ConfigError
         elif detail["type"] in ("extra_forbidden", "no_such_attribute"):
             problems.append(_unknown(name, owner))
         else:
-            rule = detail["msg"].replace("Input should be", "must be")
+            rule = detail["msg"].replace("Input should be", "must be").removeprefix("Value error, ")
             problems.append(f"{name} {rule}, and is {detail['input']!r}.")
     return ConfigError(
         "\n".join(problems), "correct the value; docs and configs/config.yaml list all"

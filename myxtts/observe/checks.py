@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
+import logging
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +15,8 @@ from myxtts.errors import DeviceError, MyXTTSError
 from myxtts.pipeline.devices import DevicePlan, choose_cards, configure_devices, machine_cards
 from myxtts.pipeline.hardware import HARDWARE, Hardware
 from myxtts.pipeline.limits import check_limits, plan_limits, recommended_settings
+
+log = logging.getLogger(__name__)
 
 TRAINING_STEPS = 8
 
@@ -67,6 +71,11 @@ def run_checks(checks: tuple[Check, ...], target: Target) -> Iterator[Result]:
         except MyXTTSError as error:
             failed = name
             yield Result(name, False, error.problem, error.remedy)
+        except Exception as error:  # TensorFlow and drivers fail in many ways: each is a ❌
+            failed = name
+            log.debug("Check '%s' failed", name, exc_info=True)
+            reason = (str(error).strip().splitlines() or ["no message"])[0]
+            yield Result(name, False, f"{type(error).__name__}: {reason}", "run again with --debug")
 
 
 def training_command(target: Target) -> str:
@@ -104,6 +113,11 @@ def check_prerequisites(target: Target) -> str:
         except importlib.metadata.PackageNotFoundError:
             missing.append(f"the package {package} is not installed")
             remedies.append(f"pip install {package}")
+    try:
+        importlib.import_module("tensorflow")
+    except Exception as error:
+        missing.append(f"TensorFlow cannot be imported ({error})")
+        remedies.append("reinstall it: pip install --force-reinstall tensorflow")
     if target.simulate:
         found.append("no driver needed: devices are simulated")
     elif (driver := target.hardware.driver_version()) is not None:
@@ -138,9 +152,9 @@ def check_free_memory(target: Target) -> str:
     """The limits fit into what is free."""
     cards = machine_cards(simulate=target.simulate, hardware=target.hardware)
     data_card, model_card = cards[target.data_gpu], cards[target.model_gpu]
-    planned = plan_limits(data_card, model_card)
-    data_mb = planned[0] if target.data_limit_mb is None else target.data_limit_mb
-    model_mb = planned[1] if target.model_limit_mb is None else target.model_limit_mb
+    data_mb, model_mb = plan_limits(
+        data_card, model_card, data_mb=target.data_limit_mb, model_mb=target.model_limit_mb
+    )
     check_limits(data_card, model_card, data_mb=data_mb, model_mb=model_mb)
     return (
         f"data limit {data_mb} of {data_card.free_mb} MB free, "
@@ -267,7 +281,9 @@ def _touch_devices(plan: DevicePlan) -> None:
 
 
 def _expect_device(value: Any, device: str, what: str) -> None:
-    if not value.device.endswith(device.replace("/", "/device:")):
+    from myxtts.pipeline.transfer import is_on
+
+    if not is_on(value, device):
         raise DeviceError(
             f"{what.capitalize()} meant for {device} landed on {value.device or 'no device'}.",
             "run again with --debug; TensorFlow's own messages say why it moved",

@@ -66,26 +66,31 @@ class DevicePlan:
         """What every message about a simulated device adds, or nothing."""
         if not self.simulated:
             return ""
-        return " (simulated GPU 0 = CPU:0, simulated GPU 1 = CPU:1)"
+        return f" (simulated GPU {self.data_gpu} = CPU:0, simulated GPU {self.model_gpu} = CPU:1)"
 
     def role_note(self, role: RoleName) -> str:
         """The same for one role."""
         if not self.simulated:
             return ""
-        return f" (simulated GPU {0 if role == 'data' else 1} = {self.device(role)[1:]})"
+        return f" (simulated GPU {self.gpu(role)} = {self.device(role)[1:]})"
 
 
 @dataclass(frozen=True)
-class _Request:
-    """What was asked for; asking again for the same is a no-op."""
+class DeviceRequest:
+    """What is asked for, with no look at the machine yet."""
 
-    data_gpu: int | None
-    model_gpu: int | None
-    isolate: bool
-    data_limit_mb: int | None
-    model_limit_mb: int | None
-    simulate: bool
-    fallback: str | None
+    data_gpu: int | None = None
+    model_gpu: int | None = None
+    isolate: bool = False
+    data_limit_mb: int | None = None
+    model_limit_mb: int | None = None
+    simulate: bool = False
+    fallback: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.simulate and self.data_gpu is None and self.model_gpu is None:
+            object.__setattr__(self, "data_gpu", 0)
+            object.__setattr__(self, "model_gpu", 1)
 
 
 def configure_devices(
@@ -106,14 +111,12 @@ def configure_devices(
     each a hard memory limit (chosen for the cards when not given). `simulate` uses two logical CPU
     devices instead of GPUs. `fallback="single"` allows one GPU where two cannot be had.
     """
-    if simulate and data_gpu is None and model_gpu is None:
-        data_gpu, model_gpu = 0, 1
-    request = _Request(
+    request = DeviceRequest(
         data_gpu, model_gpu, isolate, data_limit_mb, model_limit_mb, simulate, fallback
     )
     if hardware.configured is not None:
         return _configured_before(request, hardware)
-    _check_request(request)
+    check_request(request)
     plan = _set_up(request, hardware)
     hardware.configured = (request, plan)
     return plan
@@ -138,17 +141,21 @@ def configured_plan(hardware: Hardware = HARDWARE) -> DevicePlan | None:
     return plan
 
 
-def _configured_before(request: _Request, hardware: Hardware) -> DevicePlan:
+def _configured_before(request: DeviceRequest, hardware: Hardware) -> DevicePlan:
     plan = configured_plan(hardware)
     assert plan is not None
     assert hardware.configured is not None
     before = hardware.configured[0]
-    assert isinstance(before, _Request)
-    # Limits that were planned may be repeated as given ones.
-    as_planned = replace(
-        before, data_limit_mb=plan.data_limit_mb, model_limit_mb=plan.model_limit_mb
+    assert isinstance(before, DeviceRequest)
+    # A limit that was planned may be repeated as a given one, and the other way round.
+    repeated = replace(request, data_limit_mb=None, model_limit_mb=None) == replace(
+        before, data_limit_mb=None, model_limit_mb=None
     )
-    if request in (before, as_planned):
+    if (
+        repeated
+        and request.data_limit_mb in (None, plan.data_limit_mb)
+        and request.model_limit_mb in (None, plan.model_limit_mb)
+    ):
         return plan
     raise DeviceError(
         "Devices were already configured in this process, with other settings: "
@@ -157,7 +164,7 @@ def _configured_before(request: _Request, hardware: Hardware) -> DevicePlan:
     )
 
 
-def _describe(request: _Request) -> str:
+def _describe(request: DeviceRequest) -> str:
     if request.data_gpu is None:
         return "single GPU"
     words = [f"data GPU {request.data_gpu}, model GPU {request.model_gpu}"]
@@ -171,8 +178,17 @@ def _describe(request: _Request) -> str:
     return ", ".join(words)
 
 
-def _check_request(request: _Request) -> None:
-    """Refuse what is wrong whatever the machine."""
+def check_request(request: DeviceRequest) -> None:
+    """Refuse what is wrong whatever the machine; needs neither a GPU nor TensorFlow."""
+    numbers = {
+        "--data-gpu": request.data_gpu,
+        "--model-gpu": request.model_gpu,
+        "--data-gpu-memory": request.data_limit_mb,
+        "--model-gpu-memory": request.model_limit_mb,
+    }
+    for flag, value in numbers.items():
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+            raise DeviceError(f"{flag} is {value!r}.", "give a whole number")
     if (request.data_gpu is None) != (request.model_gpu is None):
         given, missing = ("data", "model") if request.model_gpu is None else ("model", "data")
         raise DeviceError(
@@ -198,9 +214,14 @@ def _check_request(request: _Request) -> None:
         )
     if request.fallback not in (None, "single"):
         raise DeviceError(f"There is no fallback '{request.fallback}'.", "use --fallback single")
+    if request.fallback and request.simulate:
+        raise DeviceError(
+            "--fallback has no meaning with --simulate: simulated devices are always there.",
+            "leave out one of them",
+        )
 
 
-def _set_up(request: _Request, hardware: Hardware) -> DevicePlan:
+def _set_up(request: DeviceRequest, hardware: Hardware) -> DevicePlan:
     if request.data_gpu is None or request.model_gpu is None:
         return _set_up_single(hardware)
     try:
@@ -208,7 +229,12 @@ def _set_up(request: _Request, hardware: Hardware) -> DevicePlan:
     except HardwareShortageError as shortage:
         if request.fallback != "single":
             raise
-        log.warning("%s Falling back to %s, as asked.", shortage.problem, Mode.SINGLE.value)
+        log.warning(
+            "%s Falling back to %s, as asked%s.",
+            shortage.problem,
+            Mode.SINGLE.value,
+            ", without memory limits" if request.isolate else "",
+        )
         return _set_up_single(hardware)
 
 
@@ -226,7 +252,7 @@ def _set_up_single(hardware: Hardware) -> DevicePlan:
 
 
 def _set_up_multi(
-    request: _Request, data_gpu: int, model_gpu: int, hardware: Hardware
+    request: DeviceRequest, data_gpu: int, model_gpu: int, hardware: Hardware
 ) -> DevicePlan:
     cards = machine_cards(simulate=request.simulate, hardware=hardware)
     data_card, model_card = choose_cards(
@@ -234,10 +260,11 @@ def _set_up_multi(
     )
     limits: tuple[int, int] | None = None
     if request.isolate:
-        planned = plan_limits(data_card, model_card)
-        limits = (
-            planned[0] if request.data_limit_mb is None else request.data_limit_mb,
-            planned[1] if request.model_limit_mb is None else request.model_limit_mb,
+        limits = plan_limits(
+            data_card,
+            model_card,
+            data_mb=request.data_limit_mb,
+            model_mb=request.model_limit_mb,
         )
         check_limits(data_card, model_card, data_mb=limits[0], model_mb=limits[1])
     plan = DevicePlan(

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
-from myxtts.errors import StageStalledError
+from myxtts.errors import ConfigError, StageStalledError
 from myxtts.pipeline.budget import MemoryBudget, batch_bytes, spec_bytes
 from myxtts.pipeline.buffers import BoundedBuffer, BufferClosed, EndOfBatches
 from myxtts.pipeline.devices import DevicePlan, Mode
@@ -29,7 +29,7 @@ from myxtts.pipeline.telemetry import (
     StageMeter,
     Telemetry,
 )
-from myxtts.pipeline.transfer import copy_to_model_device, wait_for_gpu
+from myxtts.pipeline.transfer import copy_to_model_device, put_on_device, wait_for_gpu
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +67,25 @@ class ProducerConsumerPipeline:
         batch_spec: Any = None,
         stall_timeout: float = 120.0,
     ) -> None:
+        for name, value in (
+            ("depth", depth),
+            ("prefetch_buffer_size", prefetch_buffer_size),
+            ("buffer_size", buffer_size),
+        ):
+            if not isinstance(value, int) or value < 1:
+                raise ConfigError(
+                    f"{name} must be a whole number, 1 or more, and is {value!r}.",
+                    "give at least 1",
+                )
+        for name, seconds in (
+            ("model_start_delay", model_start_delay),
+            ("stall_timeout", stall_timeout),
+        ):
+            if not isinstance(seconds, (int, float)) or not seconds >= 0:
+                raise ConfigError(
+                    f"{name} must be seconds, 0 or more, and is {seconds!r}.",
+                    "give a number; math.inf switches the watchdog off",
+                )
         self.plan = plan
         self._source = source
         self._process_function = process
@@ -84,6 +103,7 @@ class ProducerConsumerPipeline:
         self._closed = threading.Event()
         self._started = False
         self._warm = False
+        self._announced = False
         self._iterator: Iterator[Batch] | None = None
         self._consumer = threading.current_thread()
         self._stages = self._make_stages()
@@ -105,6 +125,7 @@ class ProducerConsumerPipeline:
         trace: TracebackType | None,
     ) -> None:
         lingering = self.close()
+        self._failure = None  # its traceback holds frames, and they hold batches
         if lingering and error is None:
             raise StageStalledError(
                 f"These pipeline threads did not end within {CLOSE_DEADLINE_S:.0f} s: "
@@ -119,7 +140,7 @@ class ProducerConsumerPipeline:
         self._started = True
         data_device = self.plan.logical_name("data")
         log.info("Intelligent GPU Pipeline: %s%s", self.plan.mode.value, self.plan.note)
-        log.info("Smart Prefetching: Enabled")
+        log.info("Smart Prefetching: Enabled%s", self.plan.note)
         log.info(
             "Prefetching to %s with buffer_size=%d%s",
             data_device,
@@ -146,6 +167,11 @@ class ProducerConsumerPipeline:
             if thread.is_alive():
                 lingering.append(owner)
                 log.error("Stage '%s' did not end:\n%s", owner, stack_of(thread))
+        if READ not in lingering:
+            close_source = getattr(self._iterator, "close", None)
+            if close_source is not None:
+                close_source()  # a generator's own clean-up runs now, not some day
+            self._iterator = None
         return lingering
 
     def _threads(self) -> list[tuple[threading.Thread, str]]:
@@ -174,8 +200,12 @@ class ProducerConsumerPipeline:
         except BufferClosed:
             meter.enter(IDLE)
             if self._failure is None:
-                raise StopIteration from None  # closed by its owner
+                raise RuntimeError("this pipeline is closed; make a new one") from None
             self._raise_failure(self._failure)
+        if not self._announced:
+            self._announced = True
+            if self.plan.mode is Mode.MULTI:
+                log.info("Model training starting now%s", self.plan.note)
         got = meter.enter(BUSY)
         self.telemetry.delivered(at=got, waited=got - asked, shape=item.shape, ready=ready)
         return item.data
@@ -188,8 +218,7 @@ class ProducerConsumerPipeline:
         """Let the buffers fill before the model starts, but never longer than the start delay."""
         self._warm = True
         self._consumer = threading.current_thread()
-        multi = self.plan.mode is Mode.MULTI
-        if self._start_delay and multi:
+        if self._start_delay and self.plan.mode is Mode.MULTI:
             log.info(
                 "Multi-GPU Mode: Waiting %.1fs for data pipeline to warm up...%s",
                 self._start_delay,
@@ -200,8 +229,6 @@ class ProducerConsumerPipeline:
             if self._ring.settled and self._prefetched.settled:
                 break
             time.sleep(_WARM_UP_POLL_S)
-        if multi:
-            log.info("Model training starting now")
 
     # -- the stages' work --
 
@@ -234,12 +261,14 @@ class ProducerConsumerPipeline:
         return item
 
     def _process(self, item: Item) -> Item:
-        with tf.device(self.plan.data_device):
-            ready, tensors = _as_tensors(item.data)
-            raw_bytes = batch_bytes(tensors)
-            if self._process_function is not None:
-                ready, tensors = _as_tensors(self._process_function(ready))
-            wait_for_gpu(tensors, self.plan.data_device)
+        device = self.plan.data_device
+        ready, tensors = put_on_device(item.data, device)
+        raw_bytes = batch_bytes(tensors)
+        if self._process_function is not None:
+            with tf.device(device):
+                result = self._process_function(ready)
+            ready, tensors = put_on_device(result, device)
+        wait_for_gpu(tensors, device)
         nbytes = batch_bytes(tensors)
         self._check_budget(raw_bytes, nbytes)
         return Item(ready, nbytes, " ".join("x".join(map(str, t.shape)) for t in tensors))
@@ -262,12 +291,8 @@ class ProducerConsumerPipeline:
             return  # shapes unknown: each batch is checked as it comes
         ready_spec = spec
         if self._process_function is not None:
-            trace = getattr(self._process_function, "get_concrete_function", None)
-            if trace is None:
-                return  # plain Python: its result is known only when it ran
-            with tf.device(self.plan.data_device):  # traced, not run
-                ready_spec = trace(spec).structured_outputs
-        ready_bytes = spec_bytes(ready_spec)
+            ready_spec = _traced_output(self._process_function, spec, self.plan.data_device)
+        ready_bytes = None if ready_spec is None else spec_bytes(ready_spec)
         if ready_bytes is not None:
             self._check_budget(raw_bytes, ready_bytes)
 
@@ -324,10 +349,15 @@ class ProducerConsumerPipeline:
                 )
 
 
-def _as_tensors(batch: Batch) -> tuple[Batch, list[Any]]:
-    """The batch with a tensor in place of every array, and a flat list of them."""
-    tensors = [tf.convert_to_tensor(leaf) for leaf in tf.nest.flatten(batch)]
-    return tf.nest.pack_sequence_as(batch, tensors), tensors
+def _traced_output(process: Callable[[Batch], Batch], spec: Any, device: str) -> Any:
+    """What `process` makes of a batch like `spec`, traced and not run; None if it cannot be."""
+    function = process if hasattr(process, "get_concrete_function") else tf.function(process)
+    try:
+        with tf.device(device):
+            return function.get_concrete_function(spec).structured_outputs
+    except Exception as error:  # Python that needs real values; each batch is checked as it comes
+        log.debug("The process function cannot be traced (%s): sizes are checked later", error)
+        return None
 
 
 def _busy_for(meter: StageMeter) -> float:

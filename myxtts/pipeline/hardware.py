@@ -44,10 +44,13 @@ class Hardware:
             self.missing_reason = "the package nvidia-ml-py is not installed"
             return []
         try:
-            pynvml.nvmlInit()
+            return self._read_cards(pynvml)
         except pynvml.NVMLError as error:
             self.missing_reason = f"no NVIDIA driver answers (NVML: {error})"
             return []
+
+    def _read_cards(self, pynvml: Any) -> list[Card]:
+        pynvml.nvmlInit()
         handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
         uuids = [_text(pynvml.nvmlDeviceGetUUID(handle)) for handle in handles]
         chosen = self._users_choice if self._narrowed else os.environ.get("CUDA_VISIBLE_DEVICES")

@@ -50,22 +50,40 @@ def recommended_settings(card_mb: int) -> Settings:
     )
 
 
-def plan_limits(data_card: Card, model_card: Card) -> tuple[int, int]:
-    """Limits (data, model) in MB for these cards as they are now; one card is split."""
-    data_mb = recommended_settings(data_card.total_mb).data_limit_mb
-    model_mb = recommended_settings(model_card.total_mb).model_limit_mb
+def plan_limits(
+    data_card: Card,
+    model_card: Card,
+    *,
+    data_mb: int | None = None,
+    model_mb: int | None = None,
+) -> tuple[int, int]:
+    """Limits (data, model) in MB for these cards as they are now; a limit given is kept.
+
+    On a split card both roles share what is there, or the one takes what the other leaves.
+    """
+    data = recommended_settings(data_card.total_mb).data_limit_mb
+    model = recommended_settings(model_card.total_mb).model_limit_mb
+    data_room, model_room = _usable_mb(data_card), _usable_mb(model_card)
     if data_card.index == model_card.index:
-        share = min(1.0, _usable_mb(data_card) / (data_mb + model_mb))
-        return _round_down(data_mb * share), _round_down(model_mb * share)
+        share = data_room / (data + model)
+        data_room = int(data * share) if model_mb is None else data_room - model_mb
+        model_room = int(model * share) if data_mb is None else model_room - data_mb
     return (
-        _round_down(min(data_mb, _usable_mb(data_card))),
-        _round_down(min(model_mb, _usable_mb(model_card))),
+        _round_down(min(data, data_room)) if data_mb is None else data_mb,
+        _round_down(min(model, model_room)) if model_mb is None else model_mb,
     )
 
 
 def check_limits(data_card: Card, model_card: Card, *, data_mb: int, model_mb: int) -> None:
     """Refuse limits that the cards cannot hold, before anything is allocated."""
-    fitting = "data {} MB, model {} MB".format(*plan_limits(data_card, model_card))
+    planned = plan_limits(data_card, model_card)
+    if min(planned) < SMALLEST_LIMIT_MB:
+        raise DeviceError(
+            f"Too little memory is free: {data_card.free_mb} MB on GPU {data_card.index}, "
+            f"{model_card.free_mb} MB on GPU {model_card.index}.",
+            "end other programs on the cards (nvidia-smi lists them), or use other cards",
+        )
+    fitting = "data {} MB, model {} MB".format(*planned)
     for role, limit in (("data", data_mb), ("model", model_mb)):
         if limit < SMALLEST_LIMIT_MB:
             raise DeviceError(
@@ -94,8 +112,8 @@ def check_limits(data_card: Card, model_card: Card, *, data_mb: int, model_mb: i
 
 
 def _usable_mb(card: Card) -> int:
-    return max(SMALLEST_LIMIT_MB, min(card.total_mb, card.free_mb) - CUDA_CONTEXT_MB)
+    return min(card.total_mb, card.free_mb) - CUDA_CONTEXT_MB
 
 
 def _round_down(megabytes: float) -> int:
-    return max(SMALLEST_LIMIT_MB, int(megabytes) // 64 * 64)
+    return max(0, int(megabytes) // 64 * 64)

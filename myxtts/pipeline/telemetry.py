@@ -22,6 +22,7 @@ IDLE = "idle"
 WARM_UP_STEPS = 3  # of every shape: the first compiles, the next still fill caches
 KEPT_SPANS = 20_000  # the newest, for the trace; about 4 MB
 HIGH_VARIATION = 0.30
+MANY_SHAPES = "(many shapes)"
 
 _REMEDIES = {
     READ: "more --num-workers, --cache memory or disk, or a faster disk",
@@ -58,12 +59,14 @@ class StageMeter:
         return now
 
     def snapshot(self) -> StageStats:
-        """The totals up to now."""
+        """The totals up to now, what is under way included."""
+        state, since, seconds = self.state, self.since, dict(self.seconds)
+        seconds[state] += time.perf_counter() - since
         return StageStats(
             batches=self.batches,
-            busy_s=self.seconds[BUSY],
-            waiting_input_s=self.seconds[WAITING_INPUT],
-            waiting_room_s=self.seconds[WAITING_ROOM],
+            busy_s=seconds[BUSY],
+            waiting_input_s=seconds[WAITING_INPUT],
+            waiting_room_s=seconds[WAITING_ROOM],
         )
 
 
@@ -138,6 +141,11 @@ class PipelineStats:
             return None
         worst = max(self.steps, key=lambda step: step.variation * step.steps)
         share = worst.waiting_share_of_variance
+        if worst.shape == MANY_SHAPES:
+            return (
+                f"Step time varies by {self.variation:.0%} over {worst.steps} steps, hardly two of "
+                f"the same shape, and each new shape compiles anew; try {_REMEDIES[TRAIN]}"
+            )
         if share >= 0.5:
             feeding = {name: self.stages[name].busy_share for name in (READ, PROCESS, TRANSFER)}
             stage = max(feeding, key=lambda name: feeding[name])
@@ -206,14 +214,25 @@ class Telemetry:
             _step_stats(shape, times[WARM_UP_STEPS:], waits[WARM_UP_STEPS:])
             for shape, (times, waits) in self._steps.items()
         ]
+        if not any(steps) and len(self._steps) > WARM_UP_STEPS:  # every batch has its own shape
+            times, waits = array("f"), array("f")
+            for some_times, some_waits in self._steps.values():
+                times.extend(some_times)
+                waits.extend(some_waits)
+            steps = [_step_stats(MANY_SHAPES, times, waits)]
         return PipelineStats(
             batches=stages[TRAIN].batches,
-            wall_s=self.meters[TRAIN].since - self._marked_at,
+            wall_s=max(0.0, self._train_clock() - self._marked_at),
             stages=stages,
             steps=tuple(step for step in steps if step is not None),
             ring_occupancy=tuple(self._occupancy),
             transferred_bytes=self.transferred_bytes - self._marked_bytes,
         )
+
+    def _train_clock(self) -> float:
+        """Now, or the moment the last step ended."""
+        train = self.meters[TRAIN]
+        return train.since if train.state == IDLE else time.perf_counter()
 
     def step_times(self, shape: str) -> Sequence[float]:
         """Every recorded step time of a shape, in order."""

@@ -1,4 +1,4 @@
-"""The one crossing from the data device to the model device."""
+"""Puts batches on devices; holds the one crossing from the data device to the model device."""
 
 from __future__ import annotations
 
@@ -9,14 +9,33 @@ import tensorflow as tf
 from myxtts.pipeline.devices import DevicePlan
 
 
+def put_on_device(batch: Any, device: str) -> tuple[Any, list[Any]]:
+    """The batch as tensors on this device, and a flat list of them. Text stays on the host."""
+    tensors = []
+    with tf.device(device):
+        for leaf in tf.nest.flatten(batch):
+            if _is_text(leaf):
+                with tf.device("/CPU:0"):  # no GPU holds text
+                    tensors.append(tf.convert_to_tensor(leaf))
+                continue
+            tensor = tf.convert_to_tensor(leaf)  # a tensor stays where it is, an array is placed
+            tensors.append(tensor if is_on(tensor, device) else tf.identity(tensor))
+    return tf.nest.pack_sequence_as(batch, tensors), tensors
+
+
 def copy_to_model_device(batch: Any, plan: DevicePlan) -> Any:
-    """Copy a batch to the model device; returns when it has arrived."""
+    """Copy a batch to the model device; returns when it has arrived. Text stays on the host."""
     # Between logical CPU devices tf.identity only aliases the buffer; DeepCopy really copies.
     copy = (lambda t: tf.raw_ops.DeepCopy(x=t)) if plan.simulated else tf.identity
     with tf.device(plan.model_device):
-        moved = [copy(tensor) for tensor in tf.nest.flatten(batch)]
+        moved = [t if t.dtype == tf.string else copy(t) for t in tf.nest.flatten(batch)]
         wait_for_gpu(moved, plan.model_device)
     return tf.nest.pack_sequence_as(batch, moved)
+
+
+def is_on(tensor: Any, device: str) -> bool:
+    """Whether a tensor or variable lives on this device."""
+    return bool(tensor.device.endswith(device.replace("/", "/device:")))
 
 
 def wait_for_gpu(tensors: list[Any], device: str) -> None:
@@ -26,5 +45,13 @@ def wait_for_gpu(tensors: list[Any], device: str) -> None:
     CPU devices have finished when the call returns.
     """
     if device.startswith("/GPU") and tensors:
+        # Integers may live in host memory even when TensorFlow says GPU.
         floats = [tensor for tensor in tensors if tensor.dtype.is_floating] or tensors
         tf.reshape(floats[-1], [-1])[:1].numpy()
+
+
+def _is_text(leaf: Any) -> bool:
+    if isinstance(leaf, (str, bytes)):
+        return True
+    dtype = getattr(leaf, "dtype", None)
+    return dtype == tf.string or getattr(dtype, "kind", "") in ("U", "S", "O")

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from myxtts.errors import DeviceError
+from myxtts.pipeline.transfer import is_on, wait_for_gpu
 
 
 class TrainStep:
@@ -44,6 +45,9 @@ class TrainStep:
             if not self.optimizer.built:
                 self._build(batch)
             losses: dict[str, tf.Tensor] = self._compiled(batch)
+            # Without this a GPU step would end when it is queued, and its time be charged to the
+            # transfer behind it.
+            wait_for_gpu([losses["loss"]], self.device)
         return losses
 
     def _build(self, batch: Any) -> None:
@@ -69,7 +73,7 @@ def check_placement(variables: list[Any], device: str) -> None:
     strays = []
     for variable in variables:
         value = variable.value if isinstance(variable, keras.Variable) else variable
-        if not value.device.endswith(device.replace("/", "/device:")):
+        if not is_on(value, device):
             strays.append(f"{variable.name} on {value.device}")
     if strays:
         raise DeviceError(

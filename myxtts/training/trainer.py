@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.errors import ConfigError
+from myxtts.errors import ConfigError, DataError, DeviceError
 from myxtts.pipeline.devices import DevicePlan, Mode, configure_devices
 from myxtts.pipeline.engine import ProducerConsumerPipeline
 from myxtts.pipeline.transfer import copy_to_model_device
@@ -46,16 +47,26 @@ class XTTSTrainer:
             raise ConfigError(
                 "This version cannot resume from a checkpoint yet.", "leave out resume_checkpoint"
             )
+        _refuse_unsupported(config)
         self.config = config
         self.plan = self._configure_devices()
-        self.model_device = model_device or self.plan.model_device
+        self.model_device = self.plan.model_device
+        if model_device is not None and not _same_device(model_device, self.model_device):
+            raise DeviceError(
+                f"model_device is {model_device}, but the device plan trains on "
+                f"{self.model_device}.",
+                "leave out model_device, or choose the devices with data_gpu and model_gpu",
+            )
+        keras.utils.set_random_seed(config.training.seed)
         if self.plan.mode is Mode.MULTI:
             name, note = self.plan.logical_name("model"), self.plan.role_note("model")
             log.info("Multi-GPU Mode: Model will be placed on %s%s", name, note)
-            log.info("   (Original GPU %s is now mapped to %s)", self.plan.model_gpu, name[1:])
+            log.info(
+                "   (Original GPU %s is now mapped to %s)%s", self.plan.model_gpu, name[1:], note
+            )
         log.info(
             "Creating model on device: %s%s",
-            self.plan.logical_name("model") if model_device is None else model_device,
+            self.plan.logical_name("model"),
             self.plan.role_note("model"),
         )
         with tf.device(self.model_device):
@@ -87,7 +98,9 @@ class XTTSTrainer:
         if val_dataset is not None:
             raise ConfigError("This version does not validate yet.", "leave out val_dataset")
         losses: dict[str, tf.Tensor] = {}
-        batches_left = _epochs(train_dataset, epochs or self.config.training.epochs)
+        if epochs is None:
+            epochs = self.config.training.epochs
+        batches_left = _epochs(train_dataset, epochs)
         with self._pipeline(
             itertools.islice(batches_left, self.config.training.max_steps),
             batch_spec=getattr(train_dataset, "element_spec", None),
@@ -123,30 +136,24 @@ class XTTSTrainer:
         """Update the model on the model device."""
         return self.step(batch)
 
+    def _preprocesses(self) -> bool:
+        return type(self)._preprocess_on_data_gpu is not XTTSTrainer._preprocess_on_data_gpu
+
     def _after_step(self) -> None:
         """Called after every step; the memory-isolated trainer watches memory here."""
 
     # -- set-up --
 
     def _configure_devices(self) -> DevicePlan:
-        data = self.config.data
-        return configure_devices(
-            data.data_gpu,
-            data.model_gpu,
-            isolate=data.enable_memory_isolation,
-            data_limit_mb=data.data_gpu_memory,
-            model_limit_mb=data.model_gpu_memory,
-            simulate=data.simulate,
-            fallback=data.fallback,
-        )
+        return configure_devices(**asdict(self.config.data.device_request()))
 
     def _pipeline(self, source: Iterable[Any], *, batch_spec: Any) -> ProducerConsumerPipeline:
         data = self.config.data
-        log.info("Buffer Size: %d", data.pipeline_buffer_size)
+        log.info("Buffer Size: %d%s", data.pipeline_buffer_size, self.plan.note)
         return ProducerConsumerPipeline(
             source,
             plan=self.plan,
-            process=self._preprocess_on_data_gpu,
+            process=self._preprocess_on_data_gpu if self._preprocesses() else None,
             transfer=self._transfer_to_model_gpu,
             depth=data.pipeline_depth,
             prefetch_buffer_size=data.prefetch_buffer_size,
@@ -158,5 +165,43 @@ class XTTSTrainer:
 
 
 def _epochs(dataset: Iterable[Any], epochs: int) -> Iterator[Any]:
-    for _ in range(epochs):
-        yield from dataset
+    for epoch in range(epochs):
+        empty = True
+        for batch in dataset:
+            empty = False
+            yield batch
+        if empty:
+            raise DataError(
+                f"The training data gave no batch in epoch {epoch + 1}.",
+                "give a data set that can be read once an epoch (a generator is spent after one)"
+                if epoch
+                else "check the data set: it holds no batch",
+            )
+
+
+def _same_device(one: str, other: str) -> bool:
+    def canonical(name: str) -> tuple[str | None, int | None]:
+        spec = tf.DeviceSpec.from_string(name)
+        return spec.device_type, spec.device_index or 0
+
+    return canonical(one) == canonical(other)
+
+
+def _refuse_unsupported(config: XTTSConfig) -> None:
+    """A setting this version does not act on is refused, not ignored."""
+    training = config.training
+    asked = {
+        "training.grad_accum": training.grad_accum > 1,
+        "training.init_from": training.init_from is not None,
+        "training.resume": training.resume != "auto",
+        "training.auto_batch": training.auto_batch,
+        "training.tensorboard_log_dir": training.tensorboard_log_dir is not None,
+        "training.wandb": training.wandb,
+    }
+    names = [name for name, given in asked.items() if given]
+    if names:
+        raise ConfigError(
+            f"This version does not support {', '.join(names)} yet.", "leave them at their default"
+        )
+    if training.mixed_precision:
+        log.info("This version trains in float32, also where mixed precision is asked for")

@@ -78,7 +78,10 @@ def log_memory_stats(data_gpu_id: int, model_gpu_id: int, step: int | None = Non
 
 
 def detect_memory_leak(gpu_id: int, baseline_mb: float, threshold_mb: float = 200) -> bool:
-    """Whether a GPU holds more than `threshold_mb` above its baseline; logs a warning if so."""
+    """Whether a GPU holds more than `threshold_mb` above its baseline; logs a warning if so.
+
+    Take the baseline from `get_gpu_memory_info(gpu_id)["used_mb"]`, which reads the same source.
+    """
     growth = _read(gpu_id).used_mb - baseline_mb
     if growth > threshold_mb:
         log.warning(
