@@ -8,7 +8,7 @@ import sys
 import time
 
 BAR_S = 0.5
-COMMANDS = ([], ["train"], ["validate"], ["demo"])
+COMMANDS = ([], ["train"], ["validate"], ["demo"], ["data", "check"])
 
 
 def seconds(program: list[str]) -> float:

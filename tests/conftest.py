@@ -10,10 +10,12 @@ from myxtts.pipeline.devices import DevicePlan
 from myxtts.pipeline.hardware import HARDWARE
 from tests.support import simulated_plan
 
+PLAN = simulated_plan()  # whichever test runs first
+
 
 @pytest.fixture(scope="session")
 def plan() -> DevicePlan:
-    return simulated_plan()
+    return PLAN
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

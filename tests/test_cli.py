@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
+import soundfile
 
 from tests.support import run_python
 
-COMMANDS = [[], ["train"], ["validate"], ["demo"]]
+COMMANDS = [[], ["train"], ["validate"], ["demo"], ["data"], ["data", "check"], ["data", "demo"]]
 TRAIN_FLAGS = """
 --train-data --val-data --data-gpu --model-gpu --enable-memory-isolation --data-gpu-memory
 --model-gpu-memory --buffer-size --prefetch-buffer-size --model-start-delay --batch-size
@@ -171,3 +173,43 @@ def test_the_demo_trains_through_the_two_device_pipeline(tmp_path):
     assert (tmp_path / "trace.json").stat().st_size > 1000
     assert "Intelligent GPU Pipeline: Multi-GPU Mode" in result.stderr
     assert "I0000" not in result.stderr  # TensorFlow's own chatter is held back
+
+
+def test_data_check_tells_kept_from_dropped_and_writes_every_verdict(tmp_path):
+    soundfile.write(tmp_path / "a.wav", 0.3 * np.sin(np.arange(22_050) / 20), 22_050)
+    (tmp_path / "metadata.csv").write_text("a|Hello Ω.\nb|Bye.\na|  \n", encoding="utf-8")
+    verdicts = tmp_path / "verdicts.csv"
+    result = run_python(
+        [
+            *("-m", "myxtts", "data", "check", str(tmp_path)),
+            *("--verdicts", str(verdicts), "--tokenizer", "characters"),
+        ]
+    )
+    assert result.returncode == 0, result.stderr
+    assert "3 clips listed: 1 kept, 2 dropped" in result.stdout
+    assert "missing" in result.stdout
+    assert "empty text" in result.stdout
+    assert "U+03A9" in result.stdout + result.stderr  # the symbol the tokenizer does not know
+    lines = verdicts.read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 4
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("listed", "arguments", "code", "message"),
+    [
+        ("b|Bye.", [], 1, "Nothing is left to train on."),
+        ("b|Bye.", ["--tokenizer", "runes"], 2, "no tokenizer 'runes'"),
+        ("b|Bye.", ["--language", "klingon"], 2, "the language 'klingon' is unknown"),
+        ("b|Bye.", ["--delimiter", ";"], 2, "delimiter ';' is not known"),
+        ("", [], 2, "is empty"),
+    ],
+)
+def test_data_check_says_what_is_wrong_and_exits_non_zero(
+    tmp_path, listed, arguments, code, message
+):
+    (tmp_path / "metadata.csv").write_text(listed)
+    result = run_python(["-m", "myxtts", "data", "check", str(tmp_path), *arguments])
+    assert result.returncode == code
+    assert message in result.stdout + result.stderr
+    assert "Traceback" not in result.stderr

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import typer
 
 from myxtts.cli import output
+from myxtts.cli.data import app as data_app
 from myxtts.cli.demo import demo
 from myxtts.cli.train import train
 from myxtts.cli.validate import validate
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command()(train)
 app.command()(validate)
 app.command()(demo)
+app.add_typer(data_app, name="data")
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,198 @@
+"""`myxtts data`: look at a folder of recordings before training, or make the built-in one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from myxtts.cli.output import Debug, start_logging
+from myxtts.errors import ConfigError, MyXTTSError
+
+if TYPE_CHECKING:
+    from myxtts.data.ljspeech import Manifest
+    from myxtts.data.summary import DataSummary
+
+app = typer.Typer(
+    help="Look at training data, or make the built-in corpus.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+HOP_SECONDS = 256 / 22_050
+
+
+@app.command()
+def check(
+    source: Annotated[Path, typer.Argument(metavar="DIR", help="Data folder, or a clip list.")],
+    delimiter: Annotated[
+        str | None, typer.Option(help="Of the clip list: | or tab or comma; default: found out.")
+    ] = None,
+    language: Annotated[str, typer.Option(help="Language of clips whose list names none.")] = "en",
+    tokenizer: Annotated[
+        str, typer.Option(metavar="auto|characters|phonemes", help="What reads the texts.")
+    ] = "auto",
+    lexicon: Annotated[
+        Path | None, typer.Option(help="Pronunciations: word, tab, how it is said.")
+    ] = None,
+    max_mel_frames: Annotated[
+        int, typer.Option(min=1, help="Longest clip in mel frames (1024, about 12 s).")
+    ] = 1024,
+    max_text_length: Annotated[int, typer.Option(min=1, help="Longest text in tokens.")] = 256,
+    verdicts: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="Write every clip's verdict here.")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Keep or drop every listed clip, say why, and sum up what is left.
+
+    Exit code 0 if at least one clip can be trained on, 1 if none.
+    """
+    start_logging()
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    from myxtts.data.clips import check_clips
+    from myxtts.data.ljspeech import read_manifest
+    from myxtts.data.summary import summarise, write_verdicts
+    from myxtts.data.text import check_language
+
+    marks = {"tab": "\t", "comma": ",", "pipe": "|"}
+    manifest = read_manifest(
+        source,
+        delimiter=None if delimiter is None else marks.get(delimiter, delimiter),
+        language=check_language(language),
+    )
+    console = Console()
+    columns = ("listening", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("listening", total=len(manifest))
+        found = check_clips(
+            manifest,
+            max_seconds=max_mel_frames * HOP_SECONDS,
+            on_clip=lambda: progress.advance(bar),
+        )
+    reader = _make_tokenizer(tokenizer, lexicon, manifest)
+    found = _judge_texts(manifest, found, reader, max_text_length)
+    summary = summarise(manifest, found, reader.unknown_counts)
+    _print(summary, reader, console)
+    if verdicts is not None:
+        try:
+            write_verdicts(verdicts, manifest, found)
+        except OSError as error:
+            raise MyXTTSError(f"{verdicts} cannot be written: {error}", "check the path") from error
+        typer.echo(f"Every clip's verdict: {verdicts}")
+    if not summary.kept:
+        typer.echo("Nothing is left to train on.")
+        raise typer.Exit(1)
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to put the corpus.")],
+    voices: Annotated[int, typer.Option(min=1, max=4, help="Speakers.")] = 4,
+    sentences: Annotated[int, typer.Option(help="Training clips in all.")] = 400,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed gives other sentences.")] = 0,
+    debug: Debug = False,
+) -> None:
+    """Speak the built-in corpus with espeak-ng: a few hundred short English clips, in seconds.
+
+    `heldout/` holds new combinations of the trained words, and words never heard in training.
+    """
+    start_logging()
+    from rich.progress import Progress
+
+    from myxtts.data.demo import make_demo_corpus
+
+    with Progress(transient=True) as progress:
+        bar = progress.add_task("speaking", total=None)
+        made = make_demo_corpus(
+            folder,
+            voices=voices,
+            sentences=sentences,
+            seed=seed,
+            progress=lambda done, total: progress.update(bar, completed=done, total=total),
+        )
+    typer.echo(
+        f"{'Found' if made.reused else 'Spoke'} {made.num_clips} clips "
+        f"({made.seconds / 60:.1f} minutes, {len(made.speakers)} speakers) and "
+        f"{made.num_held_out} held-out ones in {made.folder}"
+    )
+    typer.echo(f"Next: myxtts data check {made.folder}")
+
+
+def _make_tokenizer(kind: str, lexicon: Path | None, manifest: Manifest) -> Any:
+    from myxtts.data.lexicon import Lexicon
+    from myxtts.data.tokenizers import CharacterTokenizer, make_tokenizer
+
+    words = None if lexicon is None else Lexicon.load(lexicon)
+    if kind == "characters":
+        # Against the base inventory, so that what the data would add is shown.
+        return CharacterTokenizer(lexicon=words)
+    if kind == "phonemes":
+        return make_tokenizer("phonemes", lexicon=words)
+    if kind == "auto":
+        return make_tokenizer("auto", lexicon=words)
+    raise ConfigError(f"There is no tokenizer '{kind}'.", "use auto, characters or phonemes")
+
+
+def _judge_texts(
+    manifest: Manifest, found: list[Any], reader: Any, max_text_length: int
+) -> list[Any]:
+    """Drop clips whose text is too long or whose language is unknown."""
+    from dataclasses import replace
+
+    from myxtts.errors import DataError
+
+    judged = []
+    for clip, verdict in zip(manifest, found, strict=True):
+        if verdict.kept:
+            try:
+                tokens = len(reader.encode(clip.text, clip.language))
+            except DataError as error:
+                verdict = replace(verdict, reason="bad row", detail=error.problem)
+            else:
+                if tokens > max_text_length:
+                    detail = f"{tokens} tokens, at most {max_text_length}"
+                    verdict = replace(verdict, reason="text too long", detail=detail)
+        judged.append(verdict)
+    return judged
+
+
+def _print(summary: DataSummary, reader: Any, console: Any) -> None:
+    from rich.table import Table
+
+    dropped = summary.listed - summary.kept
+    typer.echo(f"{summary.listed} clips listed: {summary.kept} kept, {dropped} dropped")
+    if dropped:
+        table = Table("dropped because", "clips", "for example", "what to do")
+        for reason, count, examples, remedy in summary.reasons():
+            table.add_row(reason, str(count), examples, remedy)
+        console.print(table)
+    if not summary.kept:
+        return
+    typer.echo(
+        f"{summary.hours:.2f} hours; {_counted(summary.speakers, 'speaker')}; "
+        f"{_counted(summary.languages, 'language')}"
+    )
+    most = max(count for _, _, count in summary.histogram)
+    for low, high, count in summary.histogram:
+        typer.echo(f"  {low:5.1f} to {high:5.1f} s  {'█' * round(30 * count / most):30s} {count}")
+    symbols = summary.unknown_symbols.most_common(20)
+    if symbols:
+        shown = ", ".join(f"{s!r} (U+{ord(s[0]):04X}) x {n}" for s, n in symbols)
+        typer.echo(f"Symbols the {reader.kind} tokenizer does not know: {shown}")
+    for ids, what in (
+        (summary.clipped, "clipped (samples at the ceiling)"),
+        (summary.mostly_silent, "mostly silent"),
+    ):
+        if ids:
+            typer.echo(f"Warning: {len(ids)} clips are {what}, for example {', '.join(ids[:3])}")
+
+
+def _counted(counts: Counter[str], what: str) -> str:
+    names = ", ".join(f"{name} ({count})" for name, count in counts.most_common(5))
+    more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
+    return f"{len(counts)} {what}{'s' if len(counts) != 1 else ''}: {names}{more}"

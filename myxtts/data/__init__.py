@@ -1,0 +1,1 @@
+"""Speech data: from a folder of recordings to device-ready batches."""

@@ -1,0 +1,355 @@
+"""Which clips form which batch: a function of lengths, seed and epoch, so resuming is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from myxtts.data.buckets import (
+    Bucket,
+    IntArray,
+    assign_buckets,
+    check_at_least,
+    check_lengths,
+    choose_buckets,
+    rows_per_batch,
+)
+from myxtts.errors import ConfigError, DataError
+
+__all__ = [
+    "Batch",
+    "BatchPlan",
+    "Bucket",
+    "BucketStats",
+    "PlanTail",
+    "balance_within",
+    "choose_buckets",
+]
+
+MASKED = -1  # the index of a row that only fills up its batch
+MAX_GROWTH = 50  # an epoch this many times the data is a mistake in the weights, not a wish
+
+Groups = Sequence[Any] | npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Batch:
+    """The clips of one batch, -1 where a row is masked, and the shape they are padded to."""
+
+    indices: IntArray
+    bucket: Bucket
+
+    @property
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """True where a row holds a clip; a shard's filling batch has none."""
+        real: npt.NDArray[np.bool_] = self.indices != MASKED
+        return real
+
+
+@dataclass(frozen=True)
+class BucketStats:
+    """What one bucket holds in an epoch, over all ranks."""
+
+    bucket: Bucket
+    rows: int  # of each batch
+    clips: int
+    batches: int
+    waste: float  # share of its frames that are padding or masked
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """An epoch's clips grouped by bucket, and where in them each batch begins and ends."""
+
+    clips: IntArray
+    first: IntArray
+    last: IntArray
+    bucket: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class BatchPlan:
+    """One epoch's batches: every clip once, in an order fixed by seed and epoch.
+
+    Each batch has the static shape of its bucket; a bucket's partial last batch is filled up
+    with masked rows. `batch_frames`, when given, sets the rows per bucket instead of
+    `batch_size`. With `weights` per group, or `balance` for equal ones, clips of rare groups are
+    repeated until the groups' shares of the epoch follow the weights.
+    """
+
+    frames: IntArray = field(repr=False)
+    tokens: IntArray = field(repr=False)
+    _: KW_ONLY
+    buckets: tuple[Bucket, ...]
+    batch_size: int = 16
+    batch_frames: int | None = None
+    seed: int = 0
+    epoch: int = 0
+    groups: Groups | None = field(default=None, repr=False)  # data set, speaker or language
+    balance: bool = False
+    weights: Mapping[Any, float] | None = None
+    rank: int = 0
+    world: int = 1
+    _rows: IntArray = field(init=False, repr=False)
+    _layout: _Layout = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_at_least("seed", self.seed, least=0)
+        check_at_least("epoch", self.epoch, least=0)
+        check_at_least("world", self.world, least=1)
+        if not 0 <= self.rank < self.world:
+            raise ConfigError(
+                f"rank is {self.rank} in a world of {self.world}",
+                f"use a rank from 0 to {self.world - 1}",
+            )
+        frames, tokens = check_lengths(self.frames, self.tokens)
+        buckets = _check_buckets(self.buckets)
+        lengths = np.array([bucket.frames for bucket in buckets], dtype=np.int64)
+        fixed = {
+            "frames": frames,
+            "tokens": tokens,
+            "buckets": buckets,
+            "groups": None if self.groups is None else tuple(_plain(self.groups)),
+            "weights": None if self.weights is None else dict(self.weights),
+            "_rows": rows_per_batch(
+                lengths, batch_size=self.batch_size, batch_frames=self.batch_frames
+            ),
+        }
+        for name, value in fixed.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_layout", self._lay_out())
+
+    def __len__(self) -> int:
+        return -(-self._num_batches // self.world)
+
+    def __getitem__(self, position: int) -> Batch:
+        if not -len(self) <= position < len(self):
+            raise IndexError(f"batch {position} of {len(self)}")
+        step = position % len(self) * self.world
+        whole = step + self.rank
+        layout = self._layout
+        # A rank that has run out repeats the shape its step already uses: nothing new to compile.
+        number = int(layout.bucket[whole if whole < self._num_batches else step])
+        indices = np.full(self._rows[number], MASKED, dtype=np.int64)
+        if whole < self._num_batches:
+            clips = layout.clips[layout.first[whole] : layout.last[whole]]
+            indices[: len(clips)] = clips
+        return Batch(indices, self.buckets[number])
+
+    def __iter__(self) -> Iterator[Batch]:
+        return (self[position] for position in range(len(self)))
+
+    def skip_to(self, position: int) -> PlanTail:
+        """Return the batches from `position` on, at once; the epoch's end gives an empty tail."""
+        if not 0 <= position <= len(self):
+            raise ConfigError(
+                f"Position {position} is outside this epoch of {len(self)} batches",
+                "resume with the data, batch size and number of machines the run began with",
+            )
+        return PlanTail(self, position)
+
+    def shard(self, rank: int, world: int) -> BatchPlan:
+        """Return this rank's part of the whole epoch: disjoint, and as long as every other's."""
+        return replace(self, rank=rank, world=world)
+
+    def for_epoch(self, epoch: int) -> BatchPlan:
+        """Return the same plan for another epoch."""
+        return replace(self, epoch=epoch)
+
+    def next_epoch(self) -> BatchPlan:
+        """Return the plan that follows this one."""
+        return self.for_epoch(self.epoch + 1)
+
+    @property
+    def padding_waste(self) -> float:
+        """Share of the epoch's frames, over all ranks, that are padding or masked rows."""
+        room = int((self._rows * self._lengths)[self._layout.bucket].sum())
+        last_step = (len(self) - 1) * self.world
+        filling = len(self) * self.world - self._num_batches
+        number = self._layout.bucket[last_step]
+        return self._waste(room + int(filling * self._rows[number] * self._lengths[number]))
+
+    @property
+    def padding_waste_of_clips(self) -> float:
+        """Share of the clips' own rows that is padding; masked rows are left out."""
+        return self._waste(sum(stats.clips * stats.bucket.frames for stats in self.bucket_stats()))
+
+    @property
+    def static_shape_waste(self) -> float:
+        """What `padding_waste` would be on one machine with the largest shape alone."""
+        longest = self._lengths[-1:]
+        rows = rows_per_batch(longest, batch_size=self.batch_size, batch_frames=self.batch_frames)
+        return self._waste(int(-(-len(self._layout.clips) // rows[0]) * rows[0] * longest[0]))
+
+    def bucket_stats(self) -> tuple[BucketStats, ...]:
+        """Return clips, batches and waste of each bucket, over all ranks."""
+        layout = self._layout
+        batches = np.bincount(layout.bucket, minlength=len(self.buckets))
+        clips = np.zeros(len(self.buckets), dtype=np.int64)
+        np.add.at(clips, layout.bucket, layout.last - layout.first)
+        ends = np.cumsum(clips)
+        spoken = np.concatenate(([0], np.cumsum(self.frames[layout.clips])))
+        real = spoken[ends] - spoken[ends - clips]
+        room = np.maximum(1, batches * self._rows * self._lengths)  # an unused bucket wastes none
+        waste = np.where(batches > 0, 1 - real / room, 0.0)
+        columns = zip(self.buckets, self._rows, clips, batches, waste, strict=True)
+        return tuple(BucketStats(b, int(r), int(c), int(n), float(w)) for b, r, c, n, w in columns)
+
+    def describe(self) -> str:
+        """Return a short table of the buckets and what padding costs."""
+        lines = [f"{'frames x tokens':>16} {'clips':>9} {'batches x rows':>15} {'waste':>7}"]
+        for stats in self.bucket_stats():
+            shape = f"{stats.bucket.frames} x {stats.bucket.tokens}"
+            batches = f"{stats.batches} x {stats.rows}"
+            lines.append(f"{shape:>16} {stats.clips:>9} {batches:>15} {stats.waste:>7.1%}")
+        drawn = len(self._layout.clips)
+        lines.append(f"{'all':>16} {drawn:>9} {self._num_batches:>15} {self.padding_waste:>7.1%}")
+        if drawn > len(self.frames):
+            lines.append(f"Rare groups are repeated: {len(self.frames)} clips give {drawn} rows.")
+        lines.append(
+            f"Padding wastes {self.padding_waste_of_clips:.1%} of the clips' rows, "
+            f"{self.padding_waste:.1%} with masked rows; one static shape "
+            f"would waste {self.static_shape_waste:.1%}."
+        )
+        return "\n".join(lines)
+
+    @property
+    def _num_batches(self) -> int:
+        return len(self._layout.bucket)
+
+    @property
+    def _lengths(self) -> IntArray:
+        return np.array([bucket.frames for bucket in self.buckets], dtype=np.int64)
+
+    def _waste(self, room: int) -> float:
+        return 1 - int(self.frames[self._layout.clips].sum()) / room
+
+    def _lay_out(self) -> _Layout:
+        bits = np.random.PCG64(np.random.SeedSequence(self.seed, spawn_key=(self.epoch,)))
+        bucket_of = assign_buckets(self.frames, self.tokens, buckets=self.buckets)
+        drawn = self._draw(bits)
+        bucket = bucket_of[drawn]
+        sizes = np.bincount(bucket, minlength=len(self.buckets))
+        batches = -(-sizes // self._rows)
+        ends = np.cumsum(sizes)
+
+        number = np.repeat(np.arange(len(self.buckets)), batches)
+        nth = np.arange(len(number)) - np.repeat(np.cumsum(batches) - batches, batches)
+        first = (ends - sizes)[number] + nth * self._rows[number]
+        last = np.minimum(first + self._rows[number], ends[number])
+        order = _shuffle(bits, len(number))
+        clips = drawn[np.argsort(bucket, kind="stable")]
+        return _Layout(clips, first=first[order], last=last[order], bucket=number[order])
+
+    def _draw(self, bits: np.random.PCG64) -> IntArray:
+        """Return every clip in random order, those of rare groups more than once."""
+        order = _shuffle(bits, len(self.frames))
+        if not self.balance and self.weights is None:
+            return order
+        times = _times_in_order(self, order)
+        drawn = np.repeat(order, times)
+        return drawn[_shuffle(bits, len(drawn))]
+
+
+@dataclass(frozen=True)
+class PlanTail:
+    """The batches of a plan from one position on, without a copy."""
+
+    plan: BatchPlan
+    start: int
+
+    def __len__(self) -> int:
+        return len(self.plan) - self.start
+
+    def __getitem__(self, position: int) -> Batch:
+        if not -len(self) <= position < len(self):
+            raise IndexError(f"batch {position} of {len(self)}")
+        return self.plan[self.start + position % len(self)]
+
+    def __iter__(self) -> Iterator[Batch]:
+        return (self.plan[position] for position in range(self.start, len(self.plan)))
+
+
+def balance_within(
+    outer: Groups, inner: Groups, *, weights: Mapping[Any, float]
+) -> tuple[list[tuple[Any, Any]], dict[tuple[Any, Any], float]]:
+    """Return `groups` and `weights` that mix data sets as given, with speakers balanced in each."""
+    pairs = list(zip(_plain(outer), _plain(inner), strict=True))
+    members = dict.fromkeys(pairs)
+    sizes: dict[Any, int] = {}
+    for name, _ in members:
+        sizes[name] = sizes.get(name, 0) + 1
+    _check_weights(weights, names=list(sizes))
+    return pairs, {pair: weights[pair[0]] / sizes[pair[0]] for pair in members}
+
+
+def _times_in_order(plan: BatchPlan, order: IntArray) -> IntArray:
+    """How often each clip of `order` is taken; clips early in it take their group's remainder."""
+    if plan.groups is None or (plan.balance and plan.weights is not None):
+        raise ConfigError(
+            "Mixing needs groups, and either balance or weights",
+            "give one group per clip, with balance=True for equal shares or with weights",
+        )
+    if len(plan.groups) != len(plan.frames):
+        raise DataError(
+            f"{len(plan.groups)} groups for {len(plan.frames)} clips", "give one group per clip"
+        )
+    codes: dict[Any, int] = {}
+    group = np.array([codes.setdefault(name, len(codes)) for name in plan.groups])[order]
+    weights = plan.weights if plan.weights is not None else dict.fromkeys(codes, 1.0)
+    _check_weights(weights, names=list(codes))
+    sizes = np.bincount(group)
+    wanted = _group_rows(sizes, shares=np.array([weights[name] for name in codes]))
+
+    by_group = np.argsort(group, kind="stable")
+    rank = np.empty_like(by_group)
+    rank[by_group] = np.arange(len(group)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    every, extra = np.divmod(wanted, sizes)
+    times: IntArray = every[group] + (rank < extra[group])
+    return times
+
+
+def _group_rows(sizes: IntArray, *, shares: npt.NDArray[np.float64]) -> IntArray:
+    """Rows per group: the smallest epoch that keeps the shares and every clip at least once."""
+    shares = shares / shares.sum()
+    total = float((sizes / shares).max())
+    if total > MAX_GROWTH * sizes.sum():
+        raise ConfigError(
+            f"These group shares would make an epoch of {total:.3g} rows from {sizes.sum()} clips",
+            "drop or merge the rarest groups, or give weights nearer to the groups' sizes",
+        )
+    return np.maximum(sizes, np.rint(shares * total).astype(np.int64))
+
+
+def _check_weights(weights: Mapping[Any, float], *, names: list[Any]) -> None:
+    if odd := sorted(str(name) for name in set(weights) ^ set(names)):
+        raise ConfigError(
+            f"Weights and groups do not match: {', '.join(odd[:5])}",
+            f"give one weight for each of {', '.join(str(name) for name in names[:5])}",
+        )
+    if bad := [name for name in names if not 0 < weights[name] < np.inf]:
+        raise ConfigError(
+            f"The weight of {bad[0]} is {weights[bad[0]]}",
+            "weights are above zero; to leave a group out, leave its clips out",
+        )
+
+
+def _check_buckets(buckets: Sequence[Bucket]) -> tuple[Bucket, ...]:
+    unique = tuple(sorted({Bucket(int(frames), int(tokens)) for frames, tokens in buckets}))
+    if not unique or min(min(bucket) for bucket in unique) < 1:
+        raise ConfigError(f"buckets is {buckets}", "take the buckets from choose_buckets")
+    return unique
+
+
+def _plain(groups: Groups) -> Sequence[Any]:
+    return groups.tolist() if isinstance(groups, np.ndarray) else groups
+
+
+def _shuffle(bits: np.random.PCG64, size: int) -> IntArray:
+    # NumPy keeps a bit generator's raw stream the same over versions, but not Generator's
+    # methods: with this a run resumed after an upgrade still sees the same batches.
+    return np.argsort(bits.random_raw(size), kind="stable")

@@ -1,0 +1,157 @@
+"""What the built-in corpus says: five-word sentences from fixed slots, and everyday English."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from myxtts.errors import DataError
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+# One sentence takes one word of each slot, in this order. Within a slot no two words sound alike,
+# the held-out ones included, so that a listener who knows the list (the closed-set test of
+# intelligibility) can tell them apart: 24 + 8 alternatives a slot.
+SLOTS: dict[str, tuple[str, ...]] = {
+    "name": _words(
+        "Peter Alice Kathy Thomas Nina Steven Rachel William Joyce Hannah Allen Doris "
+        "Lucas Sarah Martin George Zoe Victor Emily Paul Sophie Howard Barbara Oscar"
+    ),
+    "verb": _words(
+        "sees buys has gives finds keeps wants sells draws moves likes throws washes "
+        "carries chooses borrows paints orders counts teaches needs hides fixes loves"
+    ),
+    "number": _words(
+        "two three four five six seven eight nine ten eleven twelve twenty "
+        "thirty sixty ninety hundred many several few most some all no these"
+    ),
+    "adjective": _words(
+        "old green large cheap heavy pretty dark thin small wooden yellow clean "
+        "strange round quiet modern fresh lovely smooth royal broken famous usual young"
+    ),
+    "noun": _words(
+        "ships flowers houses books toys rings chairs windows tables spoons bottles horses clocks "
+        "shoes dogs pictures gardens kitchens feathers oranges mirrors boats knives pencils"
+    ),
+}
+
+# Never said in training, neither in slot sentences nor in the everyday ones.
+HELD_OUT_SLOTS: dict[str, tuple[str, ...]] = {
+    "name": ("Kevin", "Laura", "Jason", "Megan", "Robert", "Susan", "Daniel", "Judith"),
+    "verb": ("holds", "brings", "visits", "shows", "drops", "makes", "studies", "accepts"),
+    "number": ("forty", "fifteen", "both", "zero", "various", "enough", "million", "other"),
+    "adjective": ("purple", "sweet", "bright", "narrow", "simple", "golden", "hungry", "foreign"),
+    "noun": ("lemons", "rabbits", "candles", "ladders", "trees", "baskets", "violins", "gloves"),
+}
+
+# None longer than the longest slot sentences, so that one static shape serves both.
+EVERYDAY_SENTENCES: tuple[str, ...] = (
+    "The weather was lovely this morning.",
+    "Could you please pass me the sugar?",
+    "She usually goes to work by train.",
+    "I thought the movie was too long.",
+    "We measure pleasure in small things.",
+    "The boy enjoyed his noisy toy.",
+    "Put your foot on the wooden stool.",
+    "My father bought a new car.",
+    "How much does that ticket cost?",
+    "They were singing along the river.",
+    "Nothing is worse than a cold bath.",
+    "Their judge gave a strange reason.",
+    "Which church is near the beach?",
+    "He yelled across the yard at you.",
+    "Take the first road on the left.",
+    "What time does the library open?",
+    "A little water never hurt anyone.",
+    "The thick fog hid the valley.",
+    "Vincent drove a very old van.",
+    "Zebras and lions live in the zoo.",
+    "Our house is down by the sound.",
+    "Call me later, I am busy now.",
+    "Oh no, the window is open!",
+    "Yes, I would like some tea.",
+    "The nurse turned and heard a bird.",
+    "Good cooks would look at the book.",
+    "Anger is a poor way to think.",
+    "His voice was an unusual choice.",
+    "Breathe in and count to ten.",
+    "Fresh fish should never smell.",
+    "Come up for lunch on Sunday.",
+    "Did the cat jump off the bed?",
+    "It rained all day in April.",
+    "Her sister is a doctor in Boston.",
+    "That is a big bag of apples.",
+    "The queen asked a quick question.",
+    "Cute puppies argue over few bones.",
+    "We saw the law as a cause.",
+    "Go home slowly, the roads are wet.",
+    "Button your coat, the wind is bitter.",
+)
+
+
+MIN_SENTENCES = len(EVERYDAY_SENTENCES) + max(map(len, SLOTS.values()))  # every word is said
+MAX_HELD_OUT = 1000  # far from all that the held-out slots can combine
+
+
+@dataclass(frozen=True)
+class DemoTexts:
+    """The texts of one corpus: a training set and two held-out sets."""
+
+    train: list[str]
+    new_sentences: list[str]  # trained words in new combinations
+    new_words: list[str]  # words never heard in training only
+
+
+def draw_texts(*, num_sentences: int, num_held_out: int, seed: int) -> DemoTexts:
+    """Draw the texts of a corpus; the same numbers give the same texts."""
+    if num_sentences < MIN_SENTENCES:
+        raise DataError(
+            f"{num_sentences} sentences are too few to say every word of the demo corpus.",
+            f"at least {MIN_SENTENCES}",
+        )
+    if not 0 <= num_held_out <= MAX_HELD_OUT:
+        raise DataError(f"{num_held_out} held-out clips cannot be made.", f"0 to {MAX_HELD_OUT}")
+    rng = random.Random(seed)  # noqa: S311 - a shuffle, not a secret
+    num_drawn = num_sentences - len(EVERYDAY_SENTENCES)
+    train = [*EVERYDAY_SENTENCES, *draw_slot_sentences(SLOTS, num_sentences=num_drawn, rng=rng)]
+    rng.shuffle(train)
+    return DemoTexts(
+        train,
+        draw_slot_sentences(SLOTS, num_sentences=num_held_out, rng=rng, avoid=train),
+        draw_slot_sentences(HELD_OUT_SLOTS, num_sentences=num_held_out, rng=rng),
+    )
+
+
+def slot_sentence(words: Sequence[str]) -> str:
+    """Write the words of one sentence, one from each slot, as text."""
+    return " ".join(words) + "."
+
+
+def draw_slot_sentences(
+    slots: Mapping[str, Sequence[str]],
+    *,
+    num_sentences: int,
+    rng: random.Random,
+    avoid: Collection[str] = (),
+) -> list[str]:
+    """Draw sentences that all differ, from each other and from those in `avoid`.
+
+    Words are dealt from a shuffled deck per slot, so each is said equally often, give or take one
+    round and a few that were drawn again.
+    """
+    decks: dict[str, list[str]] = {slot: [] for slot in slots}
+    seen = set(avoid)
+    sentences: list[str] = []
+    while len(sentences) < num_sentences:
+        for slot, deck in decks.items():
+            if not deck:
+                deck.extend(rng.sample(slots[slot], len(slots[slot])))
+        sentence = slot_sentence([deck.pop() for deck in decks.values()])
+        if sentence not in seen:
+            seen.add(sentence)
+            sentences.append(sentence)
+    return sentences
