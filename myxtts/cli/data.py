@@ -57,6 +57,7 @@ def check(
     from myxtts.data.clips import check_clips
     from myxtts.data.ljspeech import read_manifest
     from myxtts.data.summary import summarise, write_verdicts
+    from myxtts.data.table import judge_texts
     from myxtts.data.text import check_language
 
     marks = {"tab": "\t", "comma": ",", "pipe": "|"}
@@ -75,7 +76,7 @@ def check(
             on_clip=lambda: progress.advance(bar),
         )
     reader = _make_tokenizer(tokenizer, lexicon, manifest)
-    found = _judge_texts(manifest, found, reader, max_text_length)
+    found, _ = judge_texts(manifest, found, reader, max_text_length=max_text_length)
     summary = summarise(manifest, found, reader.unknown_counts)
     _print(summary, reader, console)
     if verdicts is not None:
@@ -136,29 +137,6 @@ def _make_tokenizer(kind: str, lexicon: Path | None, manifest: Manifest) -> Any:
     if kind == "auto":
         return make_tokenizer("auto", lexicon=words)
     raise ConfigError(f"There is no tokenizer '{kind}'.", "use auto, characters or phonemes")
-
-
-def _judge_texts(
-    manifest: Manifest, found: list[Any], reader: Any, max_text_length: int
-) -> list[Any]:
-    """Drop clips whose text is too long or whose language is unknown."""
-    from dataclasses import replace
-
-    from myxtts.errors import DataError
-
-    judged = []
-    for clip, verdict in zip(manifest, found, strict=True):
-        if verdict.kept:
-            try:
-                tokens = len(reader.encode(clip.text, clip.language))
-            except DataError as error:
-                verdict = replace(verdict, reason="bad row", detail=error.problem)
-            else:
-                if tokens > max_text_length:
-                    detail = f"{tokens} tokens, at most {max_text_length}"
-                    verdict = replace(verdict, reason="text too long", detail=detail)
-        judged.append(verdict)
-    return judged
 
 
 def _print(summary: DataSummary, reader: Any, console: Any) -> None:

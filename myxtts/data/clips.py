@@ -19,7 +19,7 @@ EXTENSIONS = (".wav", ".flac", ".ogg", ".mp3")
 MIN_SECONDS = 0.3
 CLIPPED = 0.999  # a sample this loud has hit the ceiling
 SILENCE = 1e-3  # -60 dB
-CACHE_VERSION = 1
+CACHE_VERSION = 2
 
 # What a dropped clip's owner can do about it, by reason.
 REMEDIES = {
@@ -49,6 +49,8 @@ class Verdict:
     seconds: float = 0.0
     sample_rate: int = 0
     channels: int = 0
+    frames: int = 0  # samples a channel, exactly
+    subtype: str = ""  # as libsndfile names it: PCM_16, FLOAT, ...
     clipped: float = 0.0  # share of samples at the ceiling
     silence: float = 0.0  # share of the clip that is silent
 
@@ -131,7 +133,14 @@ def _listen(real: Path, relative: str, size: int, max_seconds: float) -> Verdict
     try:
         with soundfile.SoundFile(str(real)) as sound:
             seconds = sound.frames / sound.samplerate
-            facts = (relative, round(seconds, 4), sound.samplerate, sound.channels)
+            facts = (
+                relative,
+                round(seconds, 4),
+                sound.samplerate,
+                sound.channels,
+                sound.frames,
+                sound.subtype,
+            )
             if _claims_too_much(sound):
                 return Verdict("truncated", "its header promises more than the file holds", *facts)
             if seconds > max_seconds:

@@ -1,0 +1,145 @@
+"""Audio as the pipeline wants it: mono, 22 050 Hz, 16 bits, and a compact store of it on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import soundfile
+import soxr
+
+from myxtts.errors import DataError
+
+SAMPLE_RATE = 22_050
+STORE_VERSION = 1
+
+Wave = npt.NDArray[np.int16]
+
+
+class WaveSource(Protocol):
+    """Where a clip's samples come from, by its position in the table."""
+
+    def read(self, index: int) -> Wave:
+        """The clip as 16-bit samples."""
+
+
+def decode(path: Path) -> Wave:
+    """Any audio file as mono 16-bit samples at 22 050 Hz."""
+    samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
+    mono = samples.mean(axis=1)
+    if rate != SAMPLE_RATE:
+        mono = soxr.resample(mono, rate, SAMPLE_RATE)
+    wave: Wave = np.clip(np.rint(mono * 32768.0), -32768, 32767).astype(np.int16)
+    return wave
+
+
+class FileWaves:
+    """Decodes a file each time it is asked for."""
+
+    def __init__(self, folder: Path, paths: Sequence[str]) -> None:
+        self._folder, self._paths = folder, paths
+
+    def read(self, index: int) -> Wave:
+        """Decode the clip's file."""
+        return decode(self._folder / self._paths[index])
+
+
+class MemoryWaves:
+    """Every clip, decoded once and kept in memory."""
+
+    def __init__(self, waves: Sequence[Wave]) -> None:
+        self._waves = waves
+
+    def read(self, index: int) -> Wave:
+        """The clip, straight from memory."""
+        return self._waves[index]
+
+
+class StoredWaves:
+    """Every clip behind the other in one file of 16-bit samples, mapped into memory."""
+
+    def __init__(self, path: Path, lengths: npt.NDArray[np.int64]) -> None:
+        self._samples = np.memmap(path, dtype=np.int16, mode="r")
+        ends = np.cumsum(lengths)
+        self._starts, self._ends = ends - lengths, ends
+
+    def read(self, index: int) -> Wave:
+        """The clip's stretch of the file."""
+        return self._samples[self._starts[index] : self._ends[index]]
+
+
+def stamp_of(path: Path) -> str:
+    """What changes when a file does: its size and time."""
+    stat = path.stat()
+    return f"{stat.st_size}:{stat.st_mtime_ns}"
+
+
+def open_store(
+    folder: Path, paths: Sequence[str], *, on_clip: Callable[[], None] = lambda: None
+) -> tuple[StoredWaves, npt.NDArray[np.int64]]:
+    """The disk cache of these clips and their lengths; made if missing, or if a file changed.
+
+    The index is written last and under another name until it is whole, so a run killed while it
+    writes leaves nothing that looks finished.
+    """
+    key = hashlib.sha256("\0".join(paths).encode(errors="surrogateescape")).hexdigest()[:16]
+    cache = folder / ".myxtts"
+    data, index = cache / f"clips-{key}.i16", cache / f"clips-{key}.json"
+    stamps = [stamp_of(folder / path) for path in paths]
+    lengths = _stored_lengths(data, index, stamps)
+    if lengths is None:
+        try:
+            cache.mkdir(exist_ok=True)
+            lengths = _write_store(folder, paths, data, on_clip)
+            partial = index.with_suffix(f".{os.getpid()}.tmp")
+            partial.write_text(
+                json.dumps(
+                    {"version": STORE_VERSION, "stamps": stamps, "lengths": lengths.tolist()}
+                )
+            )
+            partial.replace(index)
+        except OSError as error:
+            raise DataError(
+                f"The disk cache {data} cannot be written: {error}",
+                "free some space, or leave out --cache disk",
+            ) from error
+    return StoredWaves(data, lengths), lengths
+
+
+def _stored_lengths(data: Path, index: Path, stamps: list[str]) -> npt.NDArray[np.int64] | None:
+    """The lengths of a whole and current store, else None."""
+    try:
+        stored = json.loads(index.read_text())
+        lengths = np.array(stored["lengths"], np.int64)
+        current = stored["version"] == STORE_VERSION and stored["stamps"] == stamps
+        whole = data.stat().st_size == int(lengths.sum()) * 2
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return lengths if current and whole else None
+
+
+def _write_store(
+    folder: Path, paths: Sequence[str], data: Path, on_clip: Callable[[], None]
+) -> npt.NDArray[np.int64]:
+    lengths = np.zeros(len(paths), np.int64)
+    partial = data.with_suffix(f".{os.getpid()}.tmp")
+    workers = os.cpu_count() or 1
+    with partial.open("wb") as file, ThreadPoolExecutor(workers) as pool:
+        # A few at a time: `map` over all would hold every decoded clip in memory.
+        for start in range(0, len(paths), 64):
+            some = [folder / path for path in paths[start : start + 64]]
+            for offset, wave in enumerate(pool.map(decode, some)):
+                wave.tofile(file)
+                lengths[start + offset] = len(wave)
+                on_clip()
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(data)
+    return lengths

@@ -1,0 +1,134 @@
+"""The clips that training uses, in columns: where they are, how long, what is said and by whom."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from myxtts.data.clips import Verdict, check_clips
+from myxtts.data.ljspeech import Manifest, read_manifest
+from myxtts.data.store import SAMPLE_RATE
+from myxtts.data.text import LANGUAGES
+from myxtts.data.tokenizers import Tokenizer
+from myxtts.errors import DataError
+
+HOP = 256
+LANGUAGE_IDS = {tag: number for number, tag in enumerate(LANGUAGES)}
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ClipTable:
+    """Kept clips only. `samples` is at 22 050 Hz, whatever the file's rate."""
+
+    folder: Path
+    paths: tuple[str, ...]  # relative to the folder
+    native: npt.NDArray[np.bool_]  # a 16-bit mono WAV at our rate, which TensorFlow reads itself
+    samples: Ints
+    tokens: tuple[npt.NDArray[np.int32], ...]
+    speakers: Ints
+    languages: Ints
+    speaker_names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    @property
+    def frames(self) -> Ints:
+        """Mel frames of each clip."""
+        return 1 + self.samples // HOP
+
+    @property
+    def token_lengths(self) -> Ints:
+        """Tokens of each clip."""
+        return np.array([len(ids) for ids in self.tokens], np.int64)
+
+
+def judge_texts(
+    manifest: Manifest,
+    verdicts: Sequence[Verdict],
+    tokenizer: Tokenizer,
+    *,
+    max_text_length: int,
+) -> tuple[list[Verdict], list[npt.NDArray[np.int32]]]:
+    """Encode every kept text; one too long or in an unknown language is dropped."""
+    judged: list[Verdict] = []
+    tokens: list[npt.NDArray[np.int32]] = []
+    for clip, verdict in zip(manifest, verdicts, strict=True):
+        ids: list[int] = []
+        if verdict.kept:
+            try:
+                ids = tokenizer.encode(clip.text, clip.language)
+            except DataError as error:
+                verdict = replace(verdict, reason="bad row", detail=error.problem)
+            if len(ids) > max_text_length:
+                detail = f"{len(ids)} tokens, at most {max_text_length}"
+                verdict = replace(verdict, reason="text too long", detail=detail)
+        judged.append(verdict)
+        tokens.append(np.array(ids, np.int32))
+    return judged, tokens
+
+
+def make_table(
+    manifest: Manifest,
+    verdicts: Sequence[Verdict],
+    tokens: Sequence[npt.NDArray[np.int32]],
+) -> ClipTable:
+    """The kept clips of a manifest, in its order."""
+    kept = [i for i, verdict in enumerate(verdicts) if verdict.kept]
+    if not kept:
+        raise DataError(
+            f"No clip of {manifest.folder} can be used.",
+            f"see why each was dropped: myxtts data check {json.dumps(str(manifest.folder))}",
+        )
+    names = tuple(sorted({manifest.speakers[i] for i in kept}))
+    numbers = {name: number for number, name in enumerate(names)}
+    found = [verdicts[i] for i in kept]
+    return ClipTable(
+        folder=manifest.folder.resolve(),
+        paths=tuple(verdict.path for verdict in found),
+        native=np.array([_is_native(verdict) for verdict in found]),
+        samples=np.array([_samples(verdict) for verdict in found], np.int64),
+        tokens=tuple(tokens[i] for i in kept),
+        speakers=np.array([numbers[manifest.speakers[i]] for i in kept], np.int64),
+        languages=np.array([LANGUAGE_IDS[manifest.languages[i]] for i in kept], np.int64),
+        speaker_names=names,
+    )
+
+
+def open_clips(
+    source: str | Path,
+    *,
+    tokenizer: Tokenizer,
+    language: str = "en",
+    max_mel_frames: int = 1024,
+    max_text_length: int = 256,
+    on_clip: Callable[[], None] = lambda: None,
+) -> ClipTable:
+    """Read a data folder's list, look at every clip, and keep what can be trained on."""
+    manifest = read_manifest(source, language=language)
+    verdicts = check_clips(
+        manifest, max_seconds=max_mel_frames * HOP / SAMPLE_RATE, on_clip=on_clip
+    )
+    judged, tokens = judge_texts(manifest, verdicts, tokenizer, max_text_length=max_text_length)
+    return make_table(manifest, judged, tokens)
+
+
+def _is_native(verdict: Verdict) -> bool:
+    return (
+        verdict.subtype == "PCM_16"
+        and verdict.path.lower().endswith(".wav")
+        and verdict.sample_rate == SAMPLE_RATE
+        and verdict.channels == 1
+    )
+
+
+def _samples(verdict: Verdict) -> int:
+    return math.ceil(verdict.frames * SAMPLE_RATE / verdict.sample_rate)

@@ -1,0 +1,204 @@
+"""The same bytes in every batch, whatever the cache, the workers and the place of resuming."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+import soundfile
+import tensorflow as tf
+
+from myxtts.data import features
+from myxtts.data.batching import BatchPlan, choose_buckets
+from myxtts.data.device_stage import Augmentation, make_device_stage
+from myxtts.data.loader import HostBatches, open_cache
+from myxtts.data.table import open_clips
+from myxtts.data.tokenizers import CharacterTokenizer
+from myxtts.errors import DataError
+from myxtts.pipeline import ProducerConsumerPipeline
+
+RATE = 22_050
+
+
+def speak(folder, clips=11, speakers=2):
+    """Hums of different lengths: most as WAV at our rate, some as other files."""
+    (folder / "wavs").mkdir(parents=True)
+    random = np.random.default_rng(0)
+    rows = []
+    for i in range(clips):
+        name, rate, channels = f"c{i:02d}.wav", RATE, 1
+        if i % 5 == 3:
+            name, rate, channels = f"c{i:02d}.flac", 16_000, 2
+        t = np.arange(int((0.5 + 0.1 * i) * rate)) / rate
+        wave = 0.4 * np.sin(2 * np.pi * (100 + 10 * i) * t) + random.normal(0, 0.01, len(t))
+        soundfile.write(folder / "wavs" / name, np.repeat(wave[:, None], channels, 1), rate)
+        rows.append(f"wavs/{name}|Clip number {'x' * (i + 1)}.|s{i % speakers}\n")
+    (folder / "metadata.csv").write_text("audio_file|text|speaker_name\n" + "".join(rows))
+    return folder
+
+
+@pytest.fixture
+def table(tmp_path):
+    return open_clips(speak(tmp_path / "data"), tokenizer=CharacterTokenizer())
+
+
+def plan_of(table, epoch=0, max_buckets=2):
+    buckets = choose_buckets(
+        table.frames, table.token_lengths, max_buckets=max_buckets, batch_size=4
+    )
+    return BatchPlan(
+        table.frames, table.token_lengths, buckets=buckets, batch_size=4, seed=7, epoch=epoch
+    )
+
+
+def as_bytes(batches):
+    return [
+        {name: np.asarray(value).tobytes() for name, value in batch.items()} for batch in batches
+    ]
+
+
+def test_every_cache_and_number_of_workers_gives_the_same_bytes(table):
+    plan = plan_of(table)
+    reference = as_bytes(HostBatches(table, plan, num_workers=1))
+    assert len(reference) == len(plan)
+    assert as_bytes(HostBatches(table, plan, num_workers=8)) == reference
+    assert as_bytes(HostBatches(table, plan, cache="memory")) == reference
+    assert as_bytes(HostBatches(table, plan, cache="disk")) == reference
+    assert as_bytes(HostBatches(table, plan_of(table, epoch=1), cache="disk")) != reference
+
+
+@pytest.mark.parametrize("cache", [None, "disk"])
+def test_resuming_in_the_middle_gives_the_same_batches(table, cache):
+    plan = plan_of(table)
+    whole = as_bytes(HostBatches(table, plan, cache=cache))
+    assert as_bytes(HostBatches(table, plan, cache=cache, start=2)) == whole[2:]
+
+
+def test_batches_hold_their_clips_padded_to_the_bucket(table):
+    plan = plan_of(table)
+    for position, batch in enumerate(HostBatches(table, plan)):
+        planned = plan[position]
+        samples = planned.bucket.frames * 256 - 1
+        assert np.asarray(batch["waves"]).shape == (len(planned.indices), samples)
+        for row, clip in enumerate(planned.indices):
+            wave = np.asarray(batch["waves"])[row]
+            length = int(batch["wave_lengths"][row])
+            if clip < 0:
+                assert length == 0
+                assert batch["token_lengths"][row] == 0
+                continue
+            assert length == table.samples[clip]
+            assert not wave[length:].any()
+            assert np.abs(wave[:length]).max() > 5000
+            ids = table.tokens[clip]
+            assert batch["tokens"][row, : len(ids)].tolist() == ids.tolist()
+            assert batch["speakers"][row] == table.speakers[clip]
+
+
+def test_the_reference_is_another_clip_of_the_same_speaker(table):
+    batches = HostBatches(table, plan_of(table))
+    for position in range(len(batches)):
+        request = batches._request(position)
+        for clip, other in zip(request["clips"], request["references"], strict=True):
+            if clip < 0:
+                assert other == -1
+            else:
+                assert other != clip
+                assert table.speakers[other] == table.speakers[clip]
+
+
+def test_a_lone_clip_is_its_own_reference(tmp_path):
+    table = open_clips(speak(tmp_path / "data", 2, speakers=2), tokenizer=CharacterTokenizer())
+    request = HostBatches(table, plan_of(table))._request(0)
+    real = request["clips"] >= 0
+    assert (request["references"][real] == request["clips"][real]).all()
+
+
+@pytest.mark.parametrize("damage", ["removed", "emptied", "garbled"])
+def test_a_file_that_breaks_in_mid_training_becomes_a_masked_row(table, damage, caplog):
+    batches = HostBatches(table, plan_of(table))
+    path = table.folder / table.paths[0]
+    if damage == "removed":
+        path.unlink()
+    else:
+        path.write_bytes(b"" if damage == "emptied" else os.urandom(3000))
+    clips = np.concatenate([batch["clips"] for batch in batches])
+    assert sorted(clips[clips >= 0]) == list(range(1, len(table)))
+    assert batches.lost == {0}
+    warnings = [r for r in caplog.records if "can no longer be read" in r.message]
+    assert len(warnings) == 1
+    assert table.paths[0] in warnings[0].message
+
+
+def test_the_disk_cache_is_rebuilt_when_a_file_changed_or_it_was_cut_short(table):
+    made = []
+
+    def note():
+        made.append(1)
+
+    open_cache(table, "disk", on_clip=note)
+    assert len(made) == len(table)
+    open_cache(table, "disk", on_clip=note)
+    assert len(made) == len(table)  # nothing read again
+    soundfile.write(table.folder / table.paths[0], np.full([9000], 0.25), RATE)
+    waves = open_cache(table, "disk", on_clip=note)
+    assert len(made) == 2 * len(table)
+    assert waves.read(0).tolist() == [8192] * 9000
+    store = next((table.folder / ".myxtts").glob("clips-*.i16"))
+    store.write_bytes(store.read_bytes()[:-10])  # as if the disk had filled up
+    open_cache(table, "disk", on_clip=note)
+    assert len(made) == 3 * len(table)
+
+
+def test_a_store_without_its_index_does_not_count(table):
+    open_cache(table, "disk", on_clip=lambda: None)
+    next((table.folder / ".myxtts").glob("clips-*.json")).unlink()  # killed before it was written
+    made = []
+    open_cache(table, "disk", on_clip=lambda: made.append(1))
+    assert len(made) == len(table)
+
+
+def test_a_folder_with_nothing_usable_is_an_error(tmp_path):
+    (tmp_path / "metadata.csv").write_text("a|text\n")
+    with pytest.raises(DataError, match="No clip of"):
+        open_clips(tmp_path, tokenizer=CharacterTokenizer())
+
+
+def test_the_device_stage_makes_features_on_the_data_device_through_the_pipeline(table, plan):
+    stage = make_device_stage()
+    batches = HostBatches(table, plan_of(table, max_buckets=1), cache="memory")
+    with ProducerConsumerPipeline(batches, plan=plan, process=stage) as ready:
+        for batch in ready:
+            assert batch["mels"].device.endswith("CPU:1")
+            frames = batch["mels"].shape[1]
+            assert batch["pitch"].shape == batch["energy"].shape == [4, frames]
+            for row, clip in enumerate(batch["clips"].numpy()):
+                length = int(batch["mel_lengths"][row])
+                assert length == (table.frames[clip] if clip >= 0 else 0)
+                floor = np.float32(np.log(1e-5))
+                assert (batch["mels"][row, length:].numpy() == floor).all()
+                if clip >= 0:
+                    voiced = batch["voiced"][row, :length].numpy()
+                    pitch = batch["pitch"][row, :length].numpy()[voiced]
+                    assert np.median(pitch) == pytest.approx(100 + 10 * clip, rel=0.03)
+    assert stage.experimental_get_tracing_count() == 1
+
+
+def test_augmentation_repeats_with_the_seed_and_leaves_the_padding_alone(table):
+    (batch,) = list(HostBatches(table, plan_of(table, max_buckets=1), cache="memory"))[:1]
+    plain = make_device_stage()(batch)
+    varied = make_device_stage(
+        Augmentation(gain_db=6, noise_db=20, time_masks=2, band_masks=2), jit_compile=True
+    )
+    first, again = varied(batch), varied(batch)
+    other = varied({**batch, "seed": batch["seed"] + 1})
+    assert np.array_equal(first["mels"], again["mels"])
+    assert not np.allclose(first["mels"], other["mels"])
+    assert not np.allclose(first["mels"], plain["mels"], atol=0.1)
+    np.testing.assert_allclose(first["pitch"], plain["pitch"], rtol=1e-3)
+    padding = ~features.frame_mask(
+        tf.zeros(batch["waves"].shape), tf.constant(batch["wave_lengths"])
+    ).numpy()
+    assert padding.any()
+    assert (first["mels"].numpy()[padding] == np.float32(np.log(1e-5))).all()
