@@ -199,7 +199,7 @@ def test_data_check_tells_kept_from_dropped_and_writes_every_verdict(tmp_path):
     ("listed", "arguments", "code", "message"),
     [
         ("b|Bye.", [], 1, "Nothing is left to train on."),
-        ("b|Bye.", ["--tokenizer", "runes"], 2, "no tokenizer 'runes'"),
+        ("b|Bye.", ["--tokenizer", "runes"], 2, "data.tokenizer must be 'auto', 'characters'"),
         ("b|Bye.", ["--language", "klingon"], 2, "the language 'klingon' is unknown"),
         ("b|Bye.", ["--delimiter", ";"], 2, "delimiter ';' is not known"),
         ("", [], 2, "is empty"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 
 import numpy as np
@@ -9,12 +10,13 @@ import pytest
 import soundfile
 import tensorflow as tf
 
+from myxtts.config.config import DataConfig
 from myxtts.data import features
 from myxtts.data.batching import BatchPlan, choose_buckets
 from myxtts.data.device_stage import Augmentation, make_device_stage
 from myxtts.data.loader import HostBatches, open_cache
-from myxtts.data.table import open_clips
-from myxtts.data.tokenizers import CharacterTokenizer
+from myxtts.data.prepare import plan_batches, prepare_data
+from myxtts.data.table import join_tables
 from myxtts.errors import DataError
 from myxtts.pipeline import ProducerConsumerPipeline
 
@@ -38,9 +40,13 @@ def speak(folder, clips=11, speakers=2):
     return folder
 
 
+def open_clips(folder):
+    return prepare_data(folder, DataConfig(tokenizer="characters")).table()
+
+
 @pytest.fixture
 def table(tmp_path):
-    return open_clips(speak(tmp_path / "data"), tokenizer=CharacterTokenizer())
+    return open_clips(speak(tmp_path / "data"))
 
 
 def plan_of(table, epoch=0, max_buckets=2):
@@ -109,7 +115,7 @@ def test_the_reference_is_another_clip_of_the_same_speaker(table):
 
 
 def test_a_lone_clip_is_its_own_reference(tmp_path):
-    table = open_clips(speak(tmp_path / "data", 2, speakers=2), tokenizer=CharacterTokenizer())
+    table = open_clips(speak(tmp_path / "data", 2, speakers=2))
     request = HostBatches(table, plan_of(table))._request(0)
     real = request["clips"] >= 0
     assert (request["references"][real] == request["clips"][real]).all()
@@ -159,10 +165,41 @@ def test_a_store_without_its_index_does_not_count(table):
     assert len(made) == len(table)
 
 
+def test_settings_choose_the_shapes_and_the_balance(table):
+    one = plan_batches(table, DataConfig(static_shapes="one", batch_size=4))
+    assert len({batch.bucket for batch in one}) == 1
+    assert one.buckets[0].frames >= table.frames.max()
+    several = plan_batches(table, DataConfig(max_buckets=3, batch_size=2))
+    assert 1 < len({batch.bucket for batch in several}) <= 3
+    short_run = plan_batches(table, DataConfig(max_buckets=3, batch_size=2), steps=10)
+    assert len({batch.bucket for batch in short_run}) == 1  # compiling costs more than padding
+    budget = plan_batches(table, DataConfig(batch_frames=400))
+    assert all(len(b.indices) * b.bucket.frames <= 400 for b in budget if len(b.indices) > 1)
+    rare = dataclasses.replace(table, speakers=np.where(np.arange(len(table)) < 2, 0, 1))
+    balanced = plan_batches(rare, DataConfig(balance="speakers", batch_size=4))
+    clips = np.concatenate([batch.indices for batch in balanced])
+    shares = np.bincount(rare.speakers[clips[clips >= 0]])
+    assert shares[0] == pytest.approx(shares[1], rel=0.1)
+
+
+def test_data_sets_are_joined_with_their_speakers_told_apart(tmp_path):
+    one = open_clips(speak(tmp_path / "one", 5))
+    two = open_clips(speak(tmp_path / "two", 4))
+    both, sets = join_tables([one, two])
+    assert len(both) == 9
+    assert sets.tolist() == [0] * 5 + [1] * 4
+    assert both.speaker_names == ("one/s0", "one/s1", "two/s0", "two/s1")
+    assert both.speakers.tolist() == [0, 1, 0, 1, 0, 2, 3, 2, 3]
+    for cache in (None, "disk"):
+        batches = HostBatches(both, plan_of(both), cache=cache)
+        clips = np.concatenate([batch["clips"] for batch in batches])
+        assert sorted(clips[clips >= 0]) == list(range(9))
+
+
 def test_a_folder_with_nothing_usable_is_an_error(tmp_path):
     (tmp_path / "metadata.csv").write_text("a|text\n")
     with pytest.raises(DataError, match="No clip of"):
-        open_clips(tmp_path, tokenizer=CharacterTokenizer())
+        open_clips(tmp_path)
 
 
 def test_the_device_stage_makes_features_on_the_data_device_through_the_pipeline(table, plan):

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from myxtts.cli.output import Debug, start_logging
-from myxtts.errors import ConfigError, MyXTTSError
+from myxtts.errors import MyXTTSError
 
 if TYPE_CHECKING:
-    from myxtts.data.ljspeech import Manifest
     from myxtts.data.summary import DataSummary
 
 app = typer.Typer(
@@ -21,7 +20,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-HOP_SECONDS = 256 / 22_050
+ReportLanguage = Literal["en", "fa"]
 
 
 @app.command()
@@ -44,6 +43,13 @@ def check(
     verdicts: Annotated[
         Path | None, typer.Option(metavar="FILE.csv", help="Write every clip's verdict here.")
     ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Clips in a batch.")] = 16,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write the same as a page, with plots.")
+    ] = None,
+    report_language: Annotated[
+        ReportLanguage, typer.Option("--lang", help="Of the page: English or Persian.")
+    ] = "en",
     debug: Debug = False,
 ) -> None:
     """Keep or drop every listed clip, say why, and sum up what is left.
@@ -54,31 +60,45 @@ def check(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    from myxtts.data.clips import check_clips
-    from myxtts.data.ljspeech import read_manifest
+    from myxtts.config.config import load_config
+    from myxtts.data.prepare import plan_batches, prepare_data
+    from myxtts.data.report import write_report
     from myxtts.data.summary import summarise, write_verdicts
-    from myxtts.data.table import judge_texts
-    from myxtts.data.text import check_language
+    from myxtts.data.tokenizers import CharacterTokenizer
 
+    settings = {
+        "data.language": language,
+        "data.tokenizer": tokenizer,
+        "data.lexicon": lexicon,
+        "data.max_mel_frames": max_mel_frames,
+        "data.max_text_length": max_text_length,
+        "data.batch_size": batch_size,
+    }
+    given = {name: value for name, value in settings.items() if value is not None}
+    config = load_config(None, given).data
+    # Characters are read by the base inventory, so that what the data would add to it is shown.
+    base = CharacterTokenizer(lexicon=_load(lexicon)) if config.tokenizer == "characters" else None
     marks = {"tab": "\t", "comma": ",", "pipe": "|"}
-    manifest = read_manifest(
-        source,
-        delimiter=None if delimiter is None else marks.get(delimiter, delimiter),
-        language=check_language(language),
-    )
     console = Console()
     columns = ("listening", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("listening", total=len(manifest))
-        found = check_clips(
-            manifest,
-            max_seconds=max_mel_frames * HOP_SECONDS,
+        bar = progress.add_task("listening", total=None)
+        prepared = prepare_data(
+            source,
+            config,
+            tokenizer=base,
+            delimiter=None if delimiter is None else marks.get(delimiter, delimiter),
+            on_list=lambda clips: progress.update(bar, total=clips),
             on_clip=lambda: progress.advance(bar),
         )
-    reader = _make_tokenizer(tokenizer, lexicon, manifest)
-    found, _ = judge_texts(manifest, found, reader, max_text_length=max_text_length)
+    manifest, found, reader = prepared.manifest, prepared.verdicts, prepared.tokenizer
     summary = summarise(manifest, found, reader.unknown_counts)
     _print(summary, reader, console)
+    if summary.kept:
+        typer.echo("\n" + plan_batches(prepared.table(), config).describe())
+    if report is not None:
+        write_report(report, summary, title=str(source), language=report_language)
+        typer.echo(f"Report: {report}")
     if verdicts is not None:
         try:
             write_verdicts(verdicts, manifest, found)
@@ -124,19 +144,10 @@ def demo(
     typer.echo(f"Next: myxtts data check {made.folder}")
 
 
-def _make_tokenizer(kind: str, lexicon: Path | None, manifest: Manifest) -> Any:
+def _load(lexicon: Path | None) -> Any:
     from myxtts.data.lexicon import Lexicon
-    from myxtts.data.tokenizers import CharacterTokenizer, make_tokenizer
 
-    words = None if lexicon is None else Lexicon.load(lexicon)
-    if kind == "characters":
-        # Against the base inventory, so that what the data would add is shown.
-        return CharacterTokenizer(lexicon=words)
-    if kind == "phonemes":
-        return make_tokenizer("phonemes", lexicon=words)
-    if kind == "auto":
-        return make_tokenizer("auto", lexicon=words)
-    raise ConfigError(f"There is no tokenizer '{kind}'.", "use auto, characters or phonemes")
+    return None if lexicon is None else Lexicon.load(lexicon)
 
 
 def _print(summary: DataSummary, reader: Any, console: Any) -> None:

@@ -18,6 +18,7 @@ ModelSize = Literal["tiny", "small", "normal", "big"]
 OptimizationLevel = Literal["basic", "enhanced", "experimental"]
 StaticShapes = Literal["buckets", "one", "off"]
 CacheKind = Literal["memory", "disk"]
+TokenizerKind = Literal["auto", "characters", "phonemes"]
 
 
 class ModelConfig(PresetSettings):
@@ -45,9 +46,15 @@ class DataConfig(Settings):
     num_workers: PositiveInt = 16  # most files read at once
     use_tf_native_loading: bool = True  # WAV files are decoded by TensorFlow, outside Python
     cache: CacheKind | None = None
+    language: str = "en"  # of clips whose list names none
+    tokenizer: TokenizerKind = "auto"  # phonemes where espeak-ng is installed, else characters
+    lexicon: Path | None = None  # pronunciations: word, tab, how it is said
     max_text_length: PositiveInt = 256  # tokens; longer clips are dropped and listed
     max_mel_frames: PositiveInt = 1024  # about 12 s
     static_shapes: StaticShapes = "buckets"  # few fixed shapes; "one"; "off" pads per batch
+    max_buckets: PositiveInt = 6  # most fixed shapes; each costs a compilation
+    batch_frames: PositiveInt | None = None  # mel frames in a batch, instead of batch_size clips
+    balance: Literal["speakers", "languages"] | None = None  # repeat clips of the rare ones
 
     data_gpu: NonNegativeInt | None = None  # prepares batches; None means one GPU does both jobs
     model_gpu: NonNegativeInt | None = None  # trains

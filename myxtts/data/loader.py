@@ -217,7 +217,10 @@ class HostBatches:
             tf.TensorSpec([], tf.int32),
         )
         dataset = tf.data.Dataset.from_generator(requests, output_signature=specs)
-        dataset = dataset.map(self._load, num_parallel_calls=self._num_workers, deterministic=True)
+        dataset = dataset.map(self._load, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        options = tf.data.Options()
+        options.threading.private_threadpool_size = self._num_workers  # the cap on parallel reads
+        dataset = dataset.with_options(options)
         return dataset.prefetch(tf.data.AUTOTUNE)
 
     def _load(self, paths: Any, refs: Any, crops: Any, samples: Any) -> tuple[Any, Any, Any, Any]:
@@ -256,7 +259,7 @@ def open_cache(
 ) -> WaveSource:
     """Every clip decoded once: into one file on disk, or into memory."""
     if cache == "disk":
-        return open_store(table.folder, table.paths, on_clip=on_clip)[0]
+        return open_store(table.folder, table.paths, cache=table.cache_folder, on_clip=on_clip)[0]
 
     def load(path: str) -> Any:
         wave = decode(table.folder / path)
@@ -269,7 +272,7 @@ def open_cache(
 
 def native_paths(table: ClipTable, *, on_clip: Callable[[], None] = lambda: None) -> list[str]:
     """A WAV that TensorFlow reads for every clip; other formats and rates are converted once."""
-    folder = table.folder / ".myxtts" / "converted"
+    folder = table.cache_folder / "converted"
 
     def ready(clip: tuple[str, bool]) -> str:
         path, native = clip

@@ -6,7 +6,7 @@ import math
 import secrets
 import unicodedata
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Literal
@@ -14,147 +14,81 @@ from typing import Literal
 from myxtts.data.summary import EXAMPLES, DataSummary
 from myxtts.errors import MyXTTSError
 
-MAX_BARS = 20
-MAX_SYMBOLS = 20
-MAX_NAME = 80  # characters of a file or speaker name
-WIDTH, HEIGHT = 760, 300  # of the histogram
-LEFT, RIGHT, TOP, BOTTOM = 64, 16, 24, 52  # its margins
+MAX_ROWS = 20  # speakers, languages or symbols shown
+MAX_NAME = 80  # characters of a file's or speaker's name shown
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 760, 300, 70, 24, 52  # the histogram and its margins
 
-ENGLISH = {
-    "listed": "clips listed",
-    "kept": "kept",
-    "dropped": "dropped",
-    "hours": "hours",
-    "speakers": "Speakers",
-    "languages": "Languages",
-    "why": "Dropped clips",
-    "reason": "Dropped because",
-    "clips": "Clips",
-    "examples": "For example",
-    "remedy": "What to do",
-    "none dropped": "No clip was dropped.",
-    "none kept": "Nothing is left to train on.",
-    "more": "and {} more",
-    "lengths": "Clip lengths",
-    "seconds": "length in seconds",
-    "range": "{} to {} s: {}",
-    "unknown": "Symbols the tokenizer does not know",
-    "symbol": "Symbol",
-    "code": "Code point",
-    "times": "Times",
-    "warnings": "Warnings",
-    "clipped": "Clipped clips (samples at the ceiling): {}. For example:",
-    "mostly silent": "Mostly silent clips: {}. For example:",
-}
-PERSIAN = {
-    "listed": "کلیپ در فهرست",
+PERSIAN_DIGITS = str.maketrans("0123456789.,", "۰۱۲۳۴۵۶۷۸۹٫٬")
+PERSIAN = {  # what is not here, such as a remedy, stays English
+    "clips listed": "کلیپ در فهرست",
     "kept": "پذیرفته‌شده",
     "dropped": "کنار گذاشته‌شده",
     "hours": "ساعت",
-    "speakers": "گوینده‌ها",
-    "languages": "زبان‌ها",
-    "why": "کلیپ‌های کنار گذاشته‌شده",
-    "reason": "دلیل",
-    "clips": "تعداد کلیپ",
-    "examples": "برای نمونه",
-    "remedy": "چه باید کرد",
-    "none dropped": "هیچ کلیپی کنار گذاشته نشد.",
-    "none kept": "هیچ کلیپی برای آموزش باقی نمانده است.",
-    "more": "و {} مورد دیگر",
-    "lengths": "طول کلیپ‌ها",
-    "seconds": "طول به ثانیه",
-    "range": "{} تا {} ثانیه: {}",
-    "unknown": "نمادهایی که توکن‌ساز نمی‌شناسد",
-    "symbol": "نماد",
-    "code": "کد یونیکد",
-    "times": "دفعات",
-    "warnings": "هشدارها",
-    "clipped": "کلیپ‌هایی که صدایشان به سقف خورده و بریده شده است: {}. برای نمونه:",
-    "mostly silent": "کلیپ‌هایی که بیشترشان سکوت است: {}. برای نمونه:",
+    "Speakers": "گوینده‌ها",
+    "Languages": "زبان‌ها",
+    "Dropped because": "چرا کنار گذاشته شد",
+    "Clips": "تعداد کلیپ",
+    "For example": "برای نمونه",
+    "What to do": "چه باید کرد",
+    "Nothing is left to train on.": "هیچ کلیپی برای آموزش باقی نمانده است.",
+    "and {} more": "و {} مورد دیگر",
+    "Clip lengths": "طول کلیپ‌ها",
+    "length in seconds": "طول به ثانیه",
+    "Symbols the tokenizer does not know": "نمادهایی که توکن‌ساز نمی‌شناسد",
+    "Symbol": "نماد",
+    "Code points": "کد یونیکد",
+    "Times": "دفعات",
+    "Warnings": "هشدارها",
+    "Clipped (samples at the ceiling)": "صدا به سقف خورده و بریده شده است",
+    "Mostly silent": "بیشترِ کلیپ سکوت است",
+    "bad row": "ردیف نادرست",
+    "empty text": "متن خالی",
+    "outside the data folder": "بیرون از پوشهٔ داده",
+    "missing": "فایل پیدا نشد",
+    "not a file": "فایل نیست",
+    "empty file": "فایل خالی",
+    "unreadable": "فایل خوانده نمی‌شود",
+    "truncated": "فایل ناقص",
+    "not a number": "نمونه‌های نامعتبر",
+    "silent": "بی‌صدا",
+    "too short": "خیلی کوتاه",
+    "too long": "خیلی طولانی",
+    "text too long": "متن خیلی طولانی",
 }
-# Reason -> how it reads in Persian, and the remedy. Options are isolated, or `--` moves to the end.
-PERSIAN_REASONS = {
-    "bad row": ("ردیف نادرست", "ردیف را در فهرست کلیپ‌ها درست کنید"),
-    "empty text": ("متن خالی", "آنچه را گفته می‌شود در فهرست کلیپ‌ها بنویسید"),
-    "outside the data folder": ("بیرون از پوشهٔ داده", "فایل را در پوشهٔ داده کپی کنید"),
-    "missing": (
-        "پیدا نشد",
-        "نام را بررسی کنید یا فایل را اضافه کنید (WAV، FLAC، OGG یا MP3)",
-    ),
-    "not a file": ("فایل نیست", "این نام از آنِ یک پوشه یا دستگاه است؛ نامش را عوض کنید"),
-    "empty file": ("فایل خالی", "دوباره ضبط یا کپی کنید"),
-    "unreadable": ("خوانده نمی‌شود", "به WAV، FLAC، OGG یا MP3 تبدیل کنید"),
-    "truncated": ("ناقص", "دوباره کپی کنید: صدای آن کمتر از مقداری است که خود فایل می‌گوید"),
-    "not a number": ("نمونه‌های نامعتبر", "دوباره بسازید: نمونه‌های NaN یا بی‌نهایت دارد"),
-    "silent": ("بی‌صدا", "دوباره ضبط کنید: چیزی شنیده نمی‌شود"),
-    "too short": ("خیلی کوتاه", "کنارش بگذارید یا به کلیپ دیگری بچسبانید"),
-    "too long": (
-        "خیلی طولانی",
-        "در یک مکث آن را ببُرید یا \u2066--max-mel-frames\u2069 را بیشتر کنید",
-    ),
-    "text too long": (
-        "متن خیلی طولانی",
-        "کلیپ را در یک مکث ببُرید یا \u2066--max-text-length\u2069 را بیشتر کنید",
-    ),
-}
-PERSIAN_DIGITS = str.maketrans("0123456789.,", "۰۱۲۳۴۵۶۷۸۹٫٬")
 
-# Bars are SVG, not backgrounds: browsers leave backgrounds out of print.
+# Bars are SVG and not backgrounds, which browsers leave out of print.
 CSS = """
 :root{color-scheme:light dark;--page:#fff;--ink:#1c2127;--soft:#5a6572;--line:#dde2e8;
---bar:#2f6fb3;--bad:#b4501e;--note:#fdf3ea}
+--bar:#2f6fb3;--bad:#b4501e}
 @media screen and (prefers-color-scheme:dark){:root{--page:#15181c;--ink:#e4e8ec;--soft:#9aa5b1;
---line:#323a43;--bar:#6ba6e6;--bad:#ee9a62;--note:#2b2119}}
-*{box-sizing:border-box}
+--line:#323a43;--bar:#6ba6e6;--bad:#ee9a62}}
 body{margin:0 auto;padding:2rem 1.25rem;max-width:54rem;background:var(--page);color:var(--ink);
 font:15px/1.6 Vazirmatn,system-ui,"Segoe UI",Tahoma,sans-serif}
 h1{font-size:1.6rem;line-height:1.3;margin:0 0 1.25rem}
 h2{font-size:1.1rem;margin:2.25rem 0 .6rem;break-after:avoid}
-h1,td,li{overflow-wrap:anywhere}
-.cards{display:flex;flex-wrap:wrap;gap:.5rem 2.5rem;margin-bottom:1rem}
-.cards b{display:block;font-size:1.9rem;line-height:1.25;font-weight:600}
-.cards,.more{color:var(--soft)}.cards b{color:var(--ink)}.cards .bad b{color:var(--bad)}
+h1,td{overflow-wrap:anywhere}
+.cards{display:flex;flex-wrap:wrap;gap:.5rem 2.5rem;margin-bottom:1.5rem}
+.cards b{display:block;font-size:1.9rem;line-height:1.25;font-weight:600;color:var(--ink)}
+.cards,.more,th{color:var(--soft)}.note{color:var(--bad)}.note{font-weight:600}
 table{width:100%;border-collapse:collapse}tr{break-inside:avoid}
-th{font-weight:600;color:var(--soft);font-size:.85rem;white-space:nowrap}
 th,td{text-align:start;vertical-align:top;padding:.4rem 0;padding-inline-end:1.25rem}
-th,.lined td{border-bottom:1px solid var(--line)}
+th{font-weight:600;font-size:.85rem;white-space:nowrap}th,td{border-bottom:1px solid var(--line)}
 .num{text-align:end;font-variant-numeric:tabular-nums;white-space:nowrap}
-.bars{table-layout:fixed}.bars td{padding-block:.12rem;vertical-align:middle}
-.bars td:first-child{width:30%}.bars td:last-child{width:6rem;padding-inline-end:0}
-.id{display:block;font-size:.9em}.more{margin:.3rem 0}
-.symbol{font-size:1.2em;line-height:1}
-.note{background:var(--note);border:1px solid var(--bad);border-radius:6px;padding:.7rem 1rem}
-ul{list-style:none;margin:0;padding:0}li+li{margin-top:.6rem}
+.bars{table-layout:fixed}.bars td{padding-block:.12rem;vertical-align:middle;border:0}
+.bars td:first-child{width:30%}.bars td:last-child{width:5rem;padding-inline-end:0}
+.id{display:block;font-size:.9em}.symbol{font-size:1.3em;line-height:1}
 svg{display:block;width:100%}.chart{break-inside:avoid;direction:ltr}
-rect{fill:var(--bar)}rect.bad{fill:var(--bad)}line{stroke:var(--line)}
-text{fill:var(--soft);font-size:12px;text-anchor:middle}text.count{fill:var(--ink)}
-@media print{body{max-width:none;padding:0;font-size:11pt}}
+rect{fill:var(--bar)}line{stroke:var(--line)}
+text{fill:var(--soft);font-size:12px;text-anchor:middle}
+@media print{body{max-width:none;padding:0;font-size:10.5pt}}
 """
-
-
-@dataclass(frozen=True)
-class _Page:
-    """The language of a report: its words, digits and side."""
-
-    language: Literal["en", "fa"]
-
-    @property
-    def rtl(self) -> bool:
-        return self.language == "fa"
-
-    def say(self, key: str, *values: str) -> str:
-        return (PERSIAN if self.rtl else ENGLISH)[key].format(*values)
-
-    def number(self, value: float, decimals: int = 0) -> str:
-        digits = f"{value:,.{decimals}f}"
-        return digits.translate(PERSIAN_DIGITS) if self.rtl else digits
 
 
 def write_report(
     path: Path, summary: DataSummary, *, title: str, language: Literal["en", "fa"] = "en"
 ) -> None:
     """Write the report whole or not at all; a report already there is replaced."""
-    page = _render(_Page(language), summary, title)
+    page = _Page(language).render(summary, title)
     draft = path.parent / f".report-{secrets.token_hex(4)}.tmp"
     try:
         try:
@@ -164,77 +98,150 @@ def write_report(
         finally:
             draft.unlink(missing_ok=True)
     except OSError as error:
-        raise MyXTTSError(
-            f"The report {path} cannot be written: {error.strerror or error}",
-            "name a file in a folder that exists and may be written to",
-        ) from error
+        problem = f"The report {path} cannot be written: {error.strerror}"
+        remedy = "name a file in a folder that exists and may be written to"
+        raise MyXTTSError(problem, remedy) from error
 
 
-def _render(page: _Page, summary: DataSummary, title: str) -> str:
-    parts = [f"<h1>{_isolate(title)}</h1>", _cards(page, summary), _dropped(page, summary)]
-    if summary.kept:
-        parts += [
-            _bars(page, "speakers", summary.speakers),
-            _bars(page, "languages", summary.languages),
-            _histogram(page, summary.histogram),
-            _symbols(page, summary.unknown_symbols),
-            _warnings(page, summary),
+class _Page:
+    """A report in one language: its words, digits and side."""
+
+    def __init__(self, language: Literal["en", "fa"]) -> None:
+        self.language, self.rtl = language, language == "fa"
+
+    def say(self, english: str, *values: str) -> str:
+        words = PERSIAN.get(english, english) if self.rtl else english
+        return escape(words.format(*values) if values else words)
+
+    def number(self, value: float, decimals: int = 0) -> str:
+        digits = f"{value:,.{decimals}f}"
+        return digits.translate(PERSIAN_DIGITS) if self.rtl else digits
+
+    def render(self, summary: DataSummary, title: str) -> str:
+        dropped = summary.listed - summary.kept
+        cards = {"clips listed": summary.listed, "kept": summary.kept, "dropped": dropped}
+        shown = [f"<div><b>{self.number(n)}</b>{self.say(name)}</div>" for name, n in cards.items()]
+        shown.append(f"<div><b>{self.number(summary.hours, 2)}</b>{self.say('hours')}</div>")
+        parts = [f'<h1>{_isolate(title)}</h1>\n<div class="cards">{"".join(shown)}</div>']
+        if not summary.kept:
+            parts.append(f'<p class="note">{self.say("Nothing is left to train on.")}</p>')
+        if dropped:
+            parts.append(self._dropped(summary))
+        if summary.kept:  # as in the terminal: without a clip there is nothing more to say
+            parts.append(self._bars("Speakers", summary.speakers))
+            parts.append(self._bars("Languages", summary.languages))
+            parts.append(self._histogram(summary.histogram))
+            parts += [self._symbols(summary.unknown_symbols), self._warnings(summary)]
+        side, body = "rtl" if self.rtl else "ltr", "\n".join(parts)
+        return (
+            f'<!DOCTYPE html>\n<html lang="{self.language}" dir="{side}"><head>'
+            '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+            f"<title>{escape(title)}</title><style>{CSS}</style></head>\n"
+            f"<body>\n{body}\n</body></html>\n"
+        )
+
+    def _table(self, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+        """Rows of ready cells; the second column holds numbers."""
+        lines = [("th", tuple(map(self.say, heads))), *(("td", row) for row in rows)]
+        body = ""
+        for tag, (first, number, *rest) in lines:
+            others = "".join(f"<{tag}>{cell}</{tag}>" for cell in rest)
+            body += f'<tr><{tag}>{first}</{tag}><{tag} class="num">{number}</{tag}>{others}</tr>\n'
+        return f"<table>{body}</table>"
+
+    def _dropped(self, summary: DataSummary) -> str:
+        rows = [
+            (
+                self.say(reason),
+                self.number(count),
+                _names(summary.dropped[reason]),
+                _isolate(remedy),
+            )
+            for reason, count, _, remedy in summary.reasons()
         ]
-    else:
-        parts.insert(2, f'<p class="note">{page.say("none kept")}</p>')
-    return (
-        f'<!DOCTYPE html>\n<html lang="{page.language}" dir="{"rtl" if page.rtl else "ltr"}">\n'
-        '<head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{escape(title)}</title><style>{CSS}</style></head>\n"
-        "<body>\n" + "\n".join(filter(None, parts)) + "\n</body></html>\n"
-    )
+        return self._table(("Dropped because", "Clips", "For example", "What to do"), rows)
+
+    def _more(self, counts: Counter[str]) -> str:
+        more = len(counts) - MAX_ROWS
+        text = self.say("and {} more", self.number(more))
+        return f'<p class="more">{text}</p>' if more > 0 else ""
+
+    def _bars(self, heading: str, counts: Counter[str]) -> str:
+        most = max(counts.values(), default=1)
+        rows = ""
+        for name, count in counts.most_common(MAX_ROWS):
+            share = 100 * count / most
+            start = 100 - share if self.rtl else 0  # bars grow from where reading starts
+            rows += (
+                f'<tr><td>{_names([name])}</td><td><svg height="14"><rect x="{start:.2f}%"'
+                f' width="{share:.2f}%" height="14" rx="2"/></svg></td>'
+                f'<td class="num">{self.number(count)}</td></tr>\n'
+            )
+        head = f"<h2>{self.say(heading)} ({self.number(len(counts))})</h2>"
+        return f'{head}<table class="bars">{rows}</table>{self._more(counts)}'
+
+    def _histogram(self, bins: list[tuple[float, float, int]]) -> str:
+        bins = [item for item in bins if item[1] > 0]  # around a lone short clip some are negative
+        most = max(count for _, _, count in bins)
+        steps = (digit * 10**power for power in range(12) for digit in (1, 2, 5))
+        step = next(step for step in steps if most <= 5 * step)
+        top, base, right = step * math.ceil(most / step), HEIGHT - BOTTOM, WIDTH - 24
+        rise, wide = (base - TOP) / top, (right - LEFT) / len(bins)
+        decimals = min(4, max(1, math.ceil(-math.log10(bins[-1][1] - bins[-1][0]))))
+        marks = [_label((LEFT + right) / 2, HEIGHT - 8, self.say("length in seconds"))]
+        marks.append(_label(14, (base + TOP) / 2, self.say("Clips"), turned=True))
+        for tick in range(0, top + 1, step):
+            y = base - rise * tick
+            marks.append(f'<line x1="{LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
+            marks.append(_label(LEFT - 28, y + 4, self.number(tick)))
+        for index, edge in enumerate((bins[0][0], *(high for _, high, _ in bins))):
+            shown = self.number(max(0, edge), decimals)
+            marks.append(_label(LEFT + wide * index, base + 18, shown))
+        for index, (_, _, count) in enumerate(bins):
+            x, y = LEFT + wide * index, base - rise * count
+            size = f'width="{wide - 4:.1f}" height="{base - y:.1f}"'
+            marks.append(f'<rect x="{x + 2:.1f}" y="{y:.1f}" {size}/>')
+            marks.append(_label(x + wide / 2, y - 5, self.number(count)) if count else "")
+        heading, chart = self.say("Clip lengths"), "\n".join(marks)
+        box = f'viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{heading}"'
+        return f'<h2>{heading}</h2><svg class="chart" {box}>{chart}</svg>'
+
+    def _symbols(self, counts: Counter[str]) -> str:
+        rows = []
+        for symbol, count in counts.most_common(MAX_ROWS):
+            shown, points = _describe(symbol)
+            rows.append((shown, self.number(count), points))
+        head = f"<h2>{self.say('Symbols the tokenizer does not know')}</h2>"
+        table = self._table(("Symbol", "Times", "Code points"), rows)
+        return f"{head}{table}{self._more(counts)}" if rows else ""
+
+    def _warnings(self, summary: DataSummary) -> str:
+        found = {
+            "Clipped (samples at the ceiling)": summary.clipped,
+            "Mostly silent": summary.mostly_silent,
+        }
+        rows = [(self.say(k), self.number(len(v)), _names(v)) for k, v in found.items() if v]
+        table = self._table(("Warnings", "Clips", "For example"), rows)
+        return f"<br>{table}" if rows else ""
 
 
 def _isolate(text: str, kind: str = "") -> str:
     """Text from the data: escaped, and kept from turning the words around it."""
-    return f"<bdi{kind and f' class={kind}'}>{escape(text)}</bdi>"
+    return f'<bdi class="{kind}">{escape(text)}</bdi>' if kind else f"<bdi>{escape(text)}</bdi>"
 
 
 def _names(names: list[str]) -> str:
-    return "".join(_isolate(_shorten(name), "id") for name in names[:EXAMPLES])
+    short = (name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…" for name in names)
+    return "".join(_isolate(name, "id") for name in list(short)[:EXAMPLES])
 
 
-def _shorten(name: str) -> str:
-    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"
+def _label(x: float, y: float, text: str, *, turned: bool = False) -> str:
+    turn = f' transform="rotate(-90 {x:.1f} {y:.1f})"' if turned else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}"{turn}>{text}</text>'
 
 
-def _cards(page: _Page, summary: DataSummary) -> str:
-    dropped = summary.listed - summary.kept
-    shown = [
-        ("listed", page.number(summary.listed), ""),
-        ("kept", page.number(summary.kept), ""),
-        ("dropped", page.number(dropped), "bad" if dropped else ""),
-    ]
-    if summary.kept:
-        shown.append(("hours", page.number(summary.hours, 2), ""))
-    cards = (f'<div class="{kind}"><b>{value}</b>{page.say(key)}</div>' for key, value, kind in shown)
-    return f'<div class="cards">{"".join(cards)}</div>'
-
-
-def _table(page: _Page, heads: tuple[str, ...], rows: list[tuple[str, ...]], num: int) -> str:
-    """A table of ready cells; column `num` holds numbers."""
-
-    def line(cells: tuple[str, ...], tag: str) -> str:
-        kinds = (' class="num"' if column == num else "" for column in range(len(cells)))
-        return "".join(f"<{tag}{kind}>{cell}</{tag}>" for kind, cell in zip(kinds, cells))
-
-    head = line(tuple(map(page.say, heads)), "th")
-    body = "\n".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
-    return f'<table class="lined"><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>'
-
-
-def _dropped(page: _Page, summary: DataSummary) -> str:
-    if not summary.dropped:
-        return f"<p>{page.say('none dropped')}</p>" if summary.kept else ""
-    rows = []
-    for reason, count, _, remedy in summary.reasons():
-        said, way_out = PERSIAN_REASONS.get(reason, (reason, remedy)) if page.rtl else (reason, remedy)
-        names = _names(summary.dropped[reason])
-        rows.append((_isolate(said), page.number(count), names, _isolate(way_out)))
-    heads = ("reason", "clips", "examples", "remedy")
-    return f"<h2>{page.say('why')}</h2>{_table(page, heads, rows, 1)}"
+def _describe(symbol: str) -> tuple[str, str]:
+    """A symbol and its code points; a mark gets a letter's place, the invisible only its name."""
+    shown = f"◌{symbol}" if unicodedata.combining(symbol[0]) else symbol
+    points = (f"U+{ord(char):04X} {unicodedata.name(char, '')}" for char in symbol)
+    return _isolate(shown if symbol.isprintable() else "", "symbol"), _isolate(", ".join(points))

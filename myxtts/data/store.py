@@ -82,7 +82,11 @@ def stamp_of(path: Path) -> str:
 
 
 def open_store(
-    folder: Path, paths: Sequence[str], *, on_clip: Callable[[], None] = lambda: None
+    folder: Path,
+    paths: Sequence[str],
+    *,
+    cache: Path,
+    on_clip: Callable[[], None] = lambda: None,
 ) -> tuple[StoredWaves, npt.NDArray[np.int64]]:
     """The disk cache of these clips and their lengths; made if missing, or if a file changed.
 
@@ -90,13 +94,12 @@ def open_store(
     writes leaves nothing that looks finished.
     """
     key = hashlib.sha256("\0".join(paths).encode(errors="surrogateescape")).hexdigest()[:16]
-    cache = folder / ".myxtts"
     data, index = cache / f"clips-{key}.i16", cache / f"clips-{key}.json"
     stamps = [stamp_of(folder / path) for path in paths]
     lengths = _stored_lengths(data, index, stamps)
     if lengths is None:
         try:
-            cache.mkdir(exist_ok=True)
+            cache.mkdir(parents=True, exist_ok=True)
             lengths = _write_store(folder, paths, data, on_clip)
             partial = index.with_suffix(f".{os.getpid()}.tmp")
             partial.write_text(

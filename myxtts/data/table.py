@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from myxtts.data.clips import Verdict, check_clips
-from myxtts.data.ljspeech import Manifest, read_manifest
+from myxtts.data.clips import Verdict
+from myxtts.data.ljspeech import Manifest
 from myxtts.data.store import SAMPLE_RATE
 from myxtts.data.text import LANGUAGES
 from myxtts.data.tokenizers import Tokenizer
@@ -36,6 +37,7 @@ class ClipTable:
     speakers: Ints
     languages: Ints
     speaker_names: tuple[str, ...]
+    cache_folder: Path  # converted clips and the disk cache
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -100,25 +102,35 @@ def make_table(
         speakers=np.array([numbers[manifest.speakers[i]] for i in kept], np.int64),
         languages=np.array([LANGUAGE_IDS[manifest.languages[i]] for i in kept], np.int64),
         speaker_names=names,
+        cache_folder=manifest.folder.resolve() / ".myxtts",
     )
 
 
-def open_clips(
-    source: str | Path,
-    *,
-    tokenizer: Tokenizer,
-    language: str = "en",
-    max_mel_frames: int = 1024,
-    max_text_length: int = 256,
-    on_clip: Callable[[], None] = lambda: None,
-) -> ClipTable:
-    """Read a data folder's list, look at every clip, and keep what can be trained on."""
-    manifest = read_manifest(source, language=language)
-    verdicts = check_clips(
-        manifest, max_seconds=max_mel_frames * HOP / SAMPLE_RATE, on_clip=on_clip
+def join_tables(tables: Sequence[ClipTable]) -> tuple[ClipTable, Ints]:
+    """Several data sets as one, and which of them each clip is from (for mixing by weight).
+
+    Speakers of the same name in two data sets are told apart by their folder.
+    """
+    names = [f"{table.folder.name}/{name}" for table in tables for name in table.speaker_names]
+    first = np.cumsum([0, *(len(table.speaker_names) for table in tables)])
+    sets = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+    root = Path(tables[0].folder.anchor)
+    places = "\0".join(str(table.folder) for table in tables)
+    joined = ClipTable(
+        folder=root,
+        paths=tuple(
+            str((table.folder / path).relative_to(root)) for table in tables for path in table.paths
+        ),
+        native=np.concatenate([table.native for table in tables]),
+        samples=np.concatenate([table.samples for table in tables]),
+        tokens=tuple(ids for table in tables for ids in table.tokens),
+        speakers=np.concatenate([t.speakers + f for t, f in zip(tables, first, strict=False)]),
+        languages=np.concatenate([table.languages for table in tables]),
+        speaker_names=tuple(names),
+        cache_folder=tables[0].cache_folder
+        / f"mix-{hashlib.sha256(places.encode()).hexdigest()[:12]}",
     )
-    judged, tokens = judge_texts(manifest, verdicts, tokenizer, max_text_length=max_text_length)
-    return make_table(manifest, judged, tokens)
+    return joined, sets
 
 
 def _is_native(verdict: Verdict) -> bool:

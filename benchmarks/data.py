@@ -1,0 +1,349 @@
+"""How fast data becomes batches: log-mels against peers, the host stage, a million rows, padding.
+
+Everything runs side by side on this machine's CPU, in turns, and medians are printed. Compilation
+is excluded from the log-mel rows. Not measured on a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import logging
+import multiprocessing
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+for library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):  # nobody's single thread may borrow a core
+    os.environ[f"{library}_NUM_THREADS"] = "1"
+
+import numpy as np  # noqa: E402 - after its threads are decided
+
+from myxtts.data.batching import BatchPlan, choose_buckets  # noqa: E402
+from myxtts.data.ljspeech import read_manifest  # noqa: E402
+
+CORES = sorted(os.sched_getaffinity(0))
+RATE, FFT, HOP, MELS, FMAX, FLOOR = 22_050, 1024, 256, 80, 8000, 1e-5
+ROWS, CLIP_S = 16, 6
+HOST_COPIES = 6  # of the built-in corpus, so that the pipeline runs full for a while
+FILLING_BATCHES = 24  # left out at both ends: buffers fill there, and run dry
+MILLION = 1_000_000
+MAX_BUCKETS = 6
+# Every twentieth of LJ Speech's 13 100 texts by length, and how long its reader takes on average.
+CHARACTERS = (12, 40, 52, 61, 69, 76, 82, 87, 92, 98, 102)
+CHARACTERS += (107, 112, 117, 121, 126, 131, 137, 142, 151, 187)
+FRAMES_PER_CHARACTER = 0.066 * RATE / HOP
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; without a bar it is there to compare with."""
+
+    name: str
+    value: float
+    unit: str
+    at_least: float | None = None
+    at_most: float | None = None
+    judged: float | None = None  # what the bar is for, where that is not the value
+    note: str = ""
+
+    def verdict(self) -> str:
+        judged = self.value if self.judged is None else self.judged
+        if self.at_least is not None:
+            return "ok" if judged >= self.at_least else f"BELOW {self.at_least:g}"
+        if self.at_most is not None:
+            return "ok" if judged <= self.at_most else f"OVER {self.at_most:g}"
+        return ""
+
+    def __str__(self) -> str:
+        bar = "" if self.at_least is None else f">= {self.at_least:g}"
+        bar = bar if self.at_most is None else f"<= {self.at_most:g}"
+        verdict = self.verdict()
+        return f"{self.name:34s}{self.value:11.3f} {self.unit:10s}{bar:>8s}  {verdict:12s}{self.note}"
+
+
+def isolated(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Run in a fresh process: its memory is its own, and so are TensorFlow's threads."""
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def seconds(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
+
+
+# -- log-mels --
+
+
+def librosa_mels(waves: np.ndarray) -> np.ndarray:
+    import librosa
+
+    mels = librosa.feature.melspectrogram(
+        y=waves, sr=RATE, n_fft=FFT, hop_length=HOP, power=1, n_mels=MELS, fmax=FMAX,
+        pad_mode="reflect",
+    )  # fmt: skip
+    return np.log(np.maximum(mels, FLOOR)).transpose(0, 2, 1)
+
+
+def scipy_mels(waves: np.ndarray) -> np.ndarray:
+    """As one writes it by hand: 12 times as fast as scipy.signal.ShortTimeFFT."""
+    import scipy
+
+    from myxtts.data.features import mel_matrix
+
+    window = scipy.signal.get_window("hann", FFT).astype(np.float32)
+
+    def one(wave: np.ndarray) -> np.ndarray:
+        padded = np.pad(wave, FFT // 2, mode="reflect")
+        frames = np.lib.stride_tricks.sliding_window_view(padded, FFT)[::HOP]
+        return np.log(np.maximum(np.abs(scipy.fft.rfft(frames * window)) @ mel_matrix(), FLOOR))
+
+    return np.stack([one(wave) for wave in waves])
+
+
+def kaldi_mels(waves: np.ndarray) -> np.ndarray:
+    import kaldi_native_fbank as kaldi
+
+    options = kaldi.FbankOptions()
+    frame, mel = options.frame_opts, options.mel_opts
+    frame.samp_freq, frame.window_type, frame.dither = RATE, "hann", 0
+    # It cuts these down to whole samples.
+    frame.frame_length_ms, frame.frame_shift_ms = ((n + 0.5) * 1e3 / RATE for n in (FFT, HOP))
+    frame.preemph_coeff, frame.remove_dc_offset = 0, False
+    mel.num_bins, mel.low_freq, mel.high_freq, mel.is_librosa = MELS, 0, FMAX, True
+    options.use_power = False
+
+    def one(wave: np.ndarray) -> np.ndarray:
+        bank = kaldi.OnlineFbank(options)
+        bank.accept_waveform(RATE, np.pad(wave, FFT // 2, mode="reflect"))
+        bank.input_finished()
+        return np.stack([bank.get_frame(i) for i in range(bank.num_frames_ready)])
+
+    return np.stack([one(wave) for wave in waves])
+
+
+PEERS = {"librosa": librosa_mels, "scipy.fft": scipy_mels, "kaldi-native-fbank": kaldi_mels}
+
+
+def our_mels(samples: int) -> Callable[[np.ndarray], np.ndarray]:
+    import tensorflow as tf
+
+    from myxtts.data.features import log_mel
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    compiled = tf.function(log_mel, jit_compile=True)
+    lengths = tf.fill([ROWS], samples)
+    return lambda waves: compiled(waves, lengths).numpy()
+
+
+def time_mels(threads: int, rounds: int) -> dict[str, list[float] | str]:
+    """Seconds of a batch in every thread at once, round by round; or why there are none."""
+    os.sched_setaffinity(0, CORES[:threads])
+    samples = CLIP_S * RATE
+    waves = np.random.default_rng(0).normal(scale=0.1, size=[ROWS, samples]).astype(np.float32)
+    ways = {"ours": our_mels(samples)} | PEERS
+    times: dict[str, Any] = {}
+    expected = ways["ours"](waves)  # compiles
+    for name, way in ways.items():
+        try:
+            error = np.abs(way(waves) - expected).max()
+        except ImportError:
+            times[name] = f"not installed: pip install {name.split('.')[0]}"
+        else:
+            assert error < 1e-3, f"{name} computes something else: {error}"
+            times[name] = []
+    with ThreadPoolExecutor(threads) as pool:
+        # Each thread calls on its own: measured, this gives TensorFlow both cores too.
+        for _ in range(rounds):
+            for name in (name for name, seen in times.items() if isinstance(seen, list)):
+                batches = [waves] * threads
+                times[name].append(
+                    seconds(lambda way=ways[name], some=batches: list(pool.map(way, some)))
+                )
+    return times
+
+
+def mel_rows(threads: int, rounds: int) -> Iterable[Row]:
+    times = isolated(time_mels, threads, rounds)
+    hours = threads * ROWS * CLIP_S / 3600
+    where = "one core" if threads == 1 else f"{threads} cores"
+    for name, seen in times.items():
+        title = f"log-mel, {where}, {name}"
+        if isinstance(seen, str):
+            yield Row(title, float("nan"), "", note=seen)
+            continue
+        speed = hours / statistics.median(seen)
+        if name == "ours":
+            yield Row(title, speed, "audio-h/s", note="compilation excluded")
+            continue
+        ratios = [peer / own for peer, own in zip(seen, times["ours"], strict=True)]
+        low, ratio, high = np.quantile(ratios, [0.25, 0.5, 0.75])
+        note = f"ours is {ratio:.2f} times as fast (half between {low:.2f} and {high:.2f})"
+        yield Row(title, speed, "audio-h/s", at_least=1, judged=ratio, note=note)
+
+
+# -- host stage --
+
+
+def time_host(folder: Path, rounds: int) -> dict[str, float]:
+    """Clips a second by where they are read from."""
+    import soundfile
+
+    from myxtts.data.loader import HostBatches
+    from myxtts.data.table import open_clips
+    from myxtts.data.tokenizers import CharacterTokenizer
+
+    manifest = read_manifest(folder)
+    table = open_clips(folder, tokenizer=CharacterTokenizer.from_texts(manifest.texts))
+    table = replace(
+        table,
+        **{name: getattr(table, name) * HOST_COPIES for name in ("paths", "tokens")},
+        **{
+            name: np.tile(getattr(table, name), HOST_COPIES)
+            for name in ("native", "samples", "speakers", "languages")
+        },
+    )
+    lengths = table.frames, table.token_lengths
+    plan = BatchPlan(*lengths, buckets=choose_buckets(*lengths, max_buckets=MAX_BUCKETS))
+
+    def ours(batches: HostBatches) -> float:
+        rows = itertools.islice(batches, FILLING_BATCHES, len(plan) - FILLING_BATCHES)
+        next(rows)
+        began = time.perf_counter()
+        clips = sum(int((batch["clips"] >= 0).sum()) for batch in rows)
+        return clips / (time.perf_counter() - began)
+
+    def loop() -> float:
+        order = [table.folder / table.paths[i] for batch in plan for i in batch.indices if i >= 0]
+        with ThreadPoolExecutor(len(CORES)) as pool:
+            took = seconds(
+                lambda: list(pool.map(lambda path: soundfile.read(path, dtype="int16"), order))
+            )
+        return len(order) / took
+
+    ways: dict[str, Callable[[], float]] = {"a plain soundfile loop": loop}
+    for name, cache in {"WAV files": None, "disk cache": "disk", "memory cache": "memory"}.items():
+        batches = HostBatches(table, plan, cache=cache)
+        ways[name] = lambda batches=batches: ours(batches)
+    speeds: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            speeds[name].append(way())
+    return {name: statistics.median(seen) for name, seen in speeds.items()}
+
+
+def host_rows(folder: Path, rounds: int) -> Iterable[Row]:
+    from myxtts.data.demo import make_demo_corpus
+
+    make_demo_corpus(folder)
+    speeds = isolated(time_host, folder, rounds)
+    disk = speeds["disk cache"]
+    for name, speed in speeds.items():
+        title = f"host stage, {name}"
+        if "cache" in name:
+            note = "made before; with references, padded" if name == "disk cache" else ""
+            yield Row(title, speed, "clips/s", note=note)
+        else:
+            note = f"the disk cache is {disk / speed:.2f} times as fast"
+            yield Row(title, speed, "clips/s", at_least=1, judged=disk / speed, note=note)
+
+
+# -- a million rows --
+
+
+def like_ljspeech(count: int) -> np.ndarray:
+    """Characters of so many texts."""
+    draws = np.random.default_rng(0).uniform(0, len(CHARACTERS) - 1, count)
+    return np.interp(draws, range(len(CHARACTERS)), CHARACTERS).astype(np.int64)
+
+
+def to_frames(characters: np.ndarray) -> np.ndarray:
+    return np.maximum(1, characters * FRAMES_PER_CHARACTER).astype(np.int64)
+
+
+def write_manifest(path: Path) -> None:
+    words = "in being comparatively modern, it has never been surpassed; " * 8
+    with path.open("w") as file:
+        for i, length in enumerate(like_ljspeech(MILLION).tolist()):
+            text = words[i % 60 : i % 60 + length]
+            file.write(f"LJ{i:09d}|{text}|{text}\n")
+
+
+def read_million(path: Path) -> tuple[float, float, np.ndarray]:
+    """Seconds and GB it took, and the characters of each text."""
+
+    def memory(key: str) -> int:
+        status = Path("/proc/self/status").read_text()
+        return int(status.split(f"{key}:")[1].split()[0]) * 1024
+
+    before = memory("VmRSS")
+    began = time.perf_counter()
+    manifest = read_manifest(path)
+    took = time.perf_counter() - began
+    peak = memory("VmHWM") - before
+    assert len(manifest) == MILLION
+    assert not manifest.bad_rows
+    return took, peak / 1e9, np.array([len(text) for text in manifest.texts])
+
+
+def million_rows(path: Path) -> Iterable[Row]:
+    write_manifest(path)
+    took, gigabytes, characters = isolated(read_million, path)
+    yield Row("a million rows, read", took, "s", at_most=15)
+    yield Row("a million rows, memory at its peak", gigabytes, "GB more", at_most=1)
+    frames = to_frames(characters)
+    began = time.perf_counter()
+    buckets = choose_buckets(frames, characters, max_buckets=MAX_BUCKETS)
+    plan = BatchPlan(frames, characters, buckets=buckets)
+    planned = time.perf_counter()
+    yield Row("a million rows, buckets and plan", planned - began, "s", at_most=3)
+    skip = seconds(lambda: plan.skip_to(len(plan) // 2)[0])
+    yield Row("a million rows, skip to the middle", skip * 1e3, "ms", at_most=10)
+
+
+def padding_rows(transcripts: Path | None) -> Iterable[Row]:
+    characters, of = like_ljspeech(13_100), "made-up lengths like LJ Speech's"
+    if transcripts:
+        texts = read_manifest(transcripts).texts
+        characters, of = np.array([max(1, len(text)) for text in texts]), transcripts.name
+    frames = to_frames(characters)
+    buckets = choose_buckets(frames, characters, max_buckets=MAX_BUCKETS, batch_size=ROWS)
+    plan = BatchPlan(frames, characters, buckets=buckets, batch_size=ROWS)
+    yield Row(f"padding, {MAX_BUCKETS} buckets", plan.padding_waste * 100, "%", at_most=12, note=of)
+    yield Row("padding, one static shape", plan.static_shape_waste * 100, "%", note=of)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer repeats")
+    parser.add_argument("--transcripts", type=Path, metavar="FILE", help="LJSpeech's metadata.csv")
+    options = parser.parse_args()
+    logging.disable(logging.WARNING)
+    rounds = 5 if options.quick else 15
+    missed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for row in itertools.chain(
+            *(mel_rows(threads, rounds) for threads in sorted({1, len(CORES)})),
+            host_rows(Path(folder, "demo"), rounds),
+            million_rows(Path(folder, "metadata.csv")),
+            padding_rows(options.transcripts),
+        ):
+            missed += row.verdict() not in ("", "ok")
+            print(row, flush=True)
+    sys.exit(bool(missed))
+
+
+if __name__ == "__main__":
+    main()

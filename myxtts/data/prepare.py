@@ -1,0 +1,105 @@
+"""From data settings to what training needs: the clips, the tokenizer and the plan of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from myxtts.config.config import DataConfig
+from myxtts.data.batching import BatchPlan, choose_buckets
+from myxtts.data.clips import Verdict, check_clips
+from myxtts.data.lexicon import Lexicon
+from myxtts.data.ljspeech import Manifest, read_manifest
+from myxtts.data.store import SAMPLE_RATE
+from myxtts.data.table import HOP, ClipTable, judge_texts, make_table
+from myxtts.data.text import check_language
+from myxtts.data.tokenizers import Tokenizer, make_tokenizer
+
+
+@dataclass(frozen=True)
+class PreparedData:
+    """A data folder, judged and read: every listed clip has a verdict, the kept ones a row."""
+
+    manifest: Manifest
+    verdicts: list[Verdict]
+    tokens: list[Any]
+    tokenizer: Tokenizer
+
+    def table(self) -> ClipTable:
+        """The clips that are kept; an error if there is none."""
+        return make_table(self.manifest, self.verdicts, self.tokens)
+
+
+def prepare_data(
+    source: str | Path,
+    config: DataConfig,
+    *,
+    tokenizer: Tokenizer | None = None,
+    delimiter: str | None = None,
+    on_list: Callable[[int], None] = lambda clips: None,
+    on_clip: Callable[[], None] = lambda: None,
+) -> PreparedData:
+    """Read a folder's list, listen to every clip, read every text; nothing is dropped in silence."""
+    manifest = read_manifest(source, delimiter=delimiter, language=check_language(config.language))
+    on_list(len(manifest))
+    verdicts = check_clips(
+        manifest, max_seconds=config.max_mel_frames * HOP / SAMPLE_RATE, on_clip=on_clip
+    )
+    if tokenizer is None:
+        tokenizer = make_tokenizer(
+            config.tokenizer,
+            texts=_readable_texts(manifest, verdicts),
+            lexicon=None if config.lexicon is None else Lexicon.load(config.lexicon),
+        )
+    judged, tokens = judge_texts(
+        manifest, verdicts, tokenizer, max_text_length=config.max_text_length
+    )
+    return PreparedData(manifest, judged, tokens, tokenizer)
+
+
+def plan_batches(
+    table: ClipTable, config: DataConfig, *, seed: int = 0, steps: int | None = None
+) -> BatchPlan:
+    """The first epoch's plan; `steps`, if known, weighs compile time against padding."""
+    buckets = choose_buckets(
+        table.frames,
+        table.token_lengths,
+        max_buckets=1 if config.static_shapes == "one" else config.max_buckets,
+        steps=steps,
+        batch_size=None if config.batch_frames else config.batch_size,
+        batch_frames=config.batch_frames,
+    )
+    groups = {"speakers": table.speakers, "languages": table.languages, None: None}
+    return BatchPlan(
+        table.frames,
+        table.token_lengths,
+        buckets=buckets,
+        batch_size=config.batch_size,
+        batch_frames=config.batch_frames,
+        seed=seed,
+        groups=groups[config.balance],
+        balance=config.balance is not None,
+    )
+
+
+def _readable_texts(manifest: Manifest, verdicts: list[Verdict]) -> list[tuple[str, str]]:
+    """Kept texts whose language is known: only these may teach a tokenizer its symbols."""
+    known = {language: _is_known(language) for language in set(manifest.languages)}
+    kept = np.flatnonzero([verdict.kept for verdict in verdicts])
+    return [
+        (manifest.texts[i], manifest.languages[i]) for i in kept if known[manifest.languages[i]]
+    ]
+
+
+def _is_known(language: str) -> bool:
+    from myxtts.errors import DataError
+
+    try:
+        check_language(language)
+    except DataError:
+        return False
+    return True
