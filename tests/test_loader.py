@@ -102,6 +102,18 @@ def test_batches_hold_their_clips_padded_to_the_bucket(table):
             assert batch["speakers"][row] == table.speakers[clip]
 
 
+def test_without_static_shapes_a_batch_is_padded_to_its_own_length(table, caplog):
+    plan = plan_of(table, max_buckets=1)
+    shapes = set()
+    for position, batch in enumerate(HostBatches(table, plan, static_shapes=False)):
+        clips = plan[position].indices
+        longest = table.frames[clips[clips >= 0]].max()
+        assert np.asarray(batch["waves"]).shape[1] == longest * 256 - 1
+        shapes.add(np.asarray(batch["waves"]).shape)
+    assert len(shapes) > 1
+    assert "compiles anew" in caplog.text
+
+
 def test_the_reference_is_another_clip_of_the_same_speaker(table):
     batches = HostBatches(table, plan_of(table))
     for position in range(len(batches)):

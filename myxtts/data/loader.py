@@ -14,7 +14,7 @@ import numpy as np
 import soundfile
 import tensorflow as tf
 
-from myxtts.data.batching import Batch, BatchPlan
+from myxtts.data.batching import Batch, BatchPlan, Bucket
 from myxtts.data.store import (
     SAMPLE_RATE,
     FileWaves,
@@ -53,12 +53,16 @@ class HostBatches:
         cache: Literal["memory", "disk"] | None = None,
         num_workers: int = 16,
         reference_seconds: float = 3.0,
+        static_shapes: bool = True,
         waves: WaveSource | None = None,
         on_clip: Callable[[], None] = lambda: None,
     ) -> None:
         self._table, self._plan, self._start = table, plan, start
         self._num_workers = max(1, num_workers)
         self._reference_samples = int(reference_seconds * SAMPLE_RATE)
+        self._static_shapes = static_shapes
+        if not static_shapes:
+            log.warning("Batches are padded to their own length: each new length compiles anew")
         self._by_speaker = [
             np.flatnonzero(table.speakers == speaker) for speaker in range(len(table.speaker_names))
         ]
@@ -93,7 +97,7 @@ class HostBatches:
         rows = len(batch.indices)
         draws = random.random((rows, 2))
         return {
-            "batch": batch,
+            "shape": self._shape_of(batch),
             "clips": batch.indices,
             "references": np.array(
                 [
@@ -105,6 +109,14 @@ class HostBatches:
             "crops": draws[:, 1],
             "seed": random.integers(0, 2**31 - 1, 2, dtype=np.int32),
         }
+
+    def _shape_of(self, batch: Batch) -> Bucket:
+        """The bucket, or without static shapes just what the batch's own clips need."""
+        clips = batch.indices[batch.indices >= 0]
+        if self._static_shapes or not len(clips):
+            return batch.bucket
+        tokens = max(len(self._table.tokens[clip]) for clip in clips)
+        return Bucket(int(self._table.frames[clips].max()), tokens)
 
     def _other_clip(self, clip: int, draw: float) -> int:
         """Another clip of the same speaker, or the clip itself where it is the only one."""
@@ -120,10 +132,9 @@ class HostBatches:
         self, position: int, clips: Any, waves: Any, lengths: Any, refs: Any, ref_lengths: Any
     ) -> HostBatch:
         request = self._request(position)
-        batch: Batch = request["batch"]
         table = self._table
         rows = len(clips)
-        tokens = np.zeros([rows, batch.bucket.tokens], np.int32)
+        tokens = np.zeros([rows, request["shape"].tokens], np.int32)
         token_lengths = np.zeros([rows], np.int32)
         for row, clip in enumerate(clips):
             if clip >= 0:
@@ -149,7 +160,7 @@ class HostBatches:
     def _read(self, request: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
         """Read a batch clip by clip; what cannot be read is masked."""
         clips = request["clips"].copy()
-        samples = bucket_samples(request["batch"].bucket.frames)
+        samples = bucket_samples(request["shape"].frames)
         waves = np.zeros([len(clips), samples], np.int16)
         refs = np.zeros([len(clips), self._reference_samples], np.int16)
         lengths, ref_lengths = np.zeros([2, len(clips)], np.int32)
@@ -207,7 +218,7 @@ class HostBatches:
                     [paths[i] if i >= 0 else "" for i in request["clips"]],
                     [paths[i] if i >= 0 else "" for i in request["references"]],
                     request["crops"],
-                    bucket_samples(request["batch"].bucket.frames),
+                    bucket_samples(request["shape"].frames),
                 )
 
         specs = (

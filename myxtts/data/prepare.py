@@ -43,7 +43,7 @@ def prepare_data(
     on_list: Callable[[int], None] = lambda clips: None,
     on_clip: Callable[[], None] = lambda: None,
 ) -> PreparedData:
-    """Read a folder's list, listen to every clip, read every text; nothing is dropped in silence."""
+    """Read a folder's list, listen to every clip, read every text; every drop has its reason."""
     manifest = read_manifest(source, delimiter=delimiter, language=check_language(config.language))
     on_list(len(manifest))
     verdicts = check_clips(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import secrets
 import unicodedata
 from collections import Counter
@@ -76,7 +77,7 @@ th{font-weight:600;font-size:.85rem;white-space:nowrap}th,td{border-bottom:1px s
 .num{text-align:end;font-variant-numeric:tabular-nums;white-space:nowrap}
 .bars{table-layout:fixed}.bars td{padding-block:.12rem;vertical-align:middle;border:0}
 .bars td:first-child{width:30%}.bars td:last-child{width:5rem;padding-inline-end:0}
-.id{display:block;font-size:.9em}.symbol{font-size:1.3em;line-height:1}
+.id{font-size:.9em}code{font:inherit;white-space:nowrap}.symbol{font-size:1.3em;line-height:1}
 svg{display:block;width:100%}.chart{break-inside:avoid;direction:ltr}
 rect{fill:var(--bar)}line{stroke:var(--line)}
 text{fill:var(--soft);font-size:12px;text-anchor:middle}
@@ -150,15 +151,11 @@ class _Page:
         return f"<table>{body}</table>"
 
     def _dropped(self, summary: DataSummary) -> str:
-        rows = [
-            (
-                self.say(reason),
-                self.number(count),
-                _names(summary.dropped[reason]),
-                _isolate(remedy),
-            )
-            for reason, count, _, remedy in summary.reasons()
-        ]
+        rows = []
+        for reason, count, _, remedy in summary.reasons():
+            way_out = re.sub(r"--[\w-]+", r"<code>\g<0></code>", _isolate(remedy))
+            names = _names(summary.dropped[reason])
+            rows.append((self.say(reason), self.number(count), names, way_out))
         return self._table(("Dropped because", "Clips", "For example", "What to do"), rows)
 
     def _more(self, counts: Counter[str]) -> str:
@@ -174,7 +171,7 @@ class _Page:
             start = 100 - share if self.rtl else 0  # bars grow from where reading starts
             rows += (
                 f'<tr><td>{_names([name])}</td><td><svg height="14"><rect x="{start:.2f}%"'
-                f' width="{share:.2f}%" height="14" rx="2"/></svg></td>'
+                f' width="{share:.2f}%" height="14"/></svg></td>'
                 f'<td class="num">{self.number(count)}</td></tr>\n'
             )
         head = f"<h2>{self.say(heading)} ({self.number(len(counts))})</h2>"
@@ -187,7 +184,7 @@ class _Page:
         step = next(step for step in steps if most <= 5 * step)
         top, base, right = step * math.ceil(most / step), HEIGHT - BOTTOM, WIDTH - 24
         rise, wide = (base - TOP) / top, (right - LEFT) / len(bins)
-        decimals = min(4, max(1, math.ceil(-math.log10(bins[-1][1] - bins[-1][0]))))
+        decimals = min(4, max(1, math.ceil(-math.log10((bins[-1][1] - bins[-1][0]) / 2))))
         marks = [_label((LEFT + right) / 2, HEIGHT - 8, self.say("length in seconds"))]
         marks.append(_label(14, (base + TOP) / 2, self.say("Clips"), turned=True))
         for tick in range(0, top + 1, step):
@@ -232,7 +229,7 @@ def _isolate(text: str, kind: str = "") -> str:
 
 def _names(names: list[str]) -> str:
     short = (name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…" for name in names)
-    return "".join(_isolate(name, "id") for name in list(short)[:EXAMPLES])
+    return "".join(f'<div class="id">{_isolate(name)}</div>' for name in list(short)[:EXAMPLES])
 
 
 def _label(x: float, y: float, text: str, *, turned: bool = False) -> str:
