@@ -84,6 +84,13 @@ def seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
+def compared(title: str, speed: float, unit: str, who: str, ratios: Iterable[float]) -> Row:
+    """A peer's row: the bar is that `who` is at least level with it, by the median of rounds."""
+    low, ratio, high = np.quantile(list(ratios), [0.25, 0.5, 0.75])
+    note = f"{who} is {ratio:.2f} times as fast (half between {low:.2f} and {high:.2f})"
+    return Row(title, speed, unit, bar=("at least", 1), judged=ratio, note=note)
+
+
 # -- log-mels --
 
 
@@ -189,17 +196,15 @@ def mel_rows(threads: int, rounds: int) -> Iterable[Row]:
         if name == "ours":
             yield Row(title, speed, "audio-h/s", note="compilation excluded")
             continue
-        ratios = [peer / own for peer, own in zip(seen, times["ours"], strict=True)]
-        low, ratio, high = np.quantile(ratios, [0.25, 0.5, 0.75])
-        note = f"ours is {ratio:.2f} times as fast (half between {low:.2f} and {high:.2f})"
-        yield Row(title, speed, "audio-h/s", bar=("at least", 1), judged=ratio, note=note)
+        ratios = (peer / own for peer, own in zip(seen, times["ours"], strict=True))
+        yield compared(title, speed, "audio-h/s", "ours", ratios)
 
 
 # -- host stage --
 
 
-def time_host(folder: Path, rounds: int) -> dict[str, float]:
-    """Clips a second by where they are read from."""
+def time_host(folder: Path, rounds: int) -> dict[str, list[float]]:
+    """Clips a second, round by round, by where they are read from."""
     import soundfile
 
     from myxtts.config.config import DataConfig
@@ -234,7 +239,7 @@ def time_host(folder: Path, rounds: int) -> dict[str, float]:
     for _ in range(rounds):
         for name, way in ways.items():
             speeds[name].append(way())
-    return {name: statistics.median(seen) for name, seen in speeds.items()}
+    return speeds
 
 
 def host_rows(folder: Path, rounds: int) -> Iterable[Row]:
@@ -242,15 +247,13 @@ def host_rows(folder: Path, rounds: int) -> Iterable[Row]:
 
     make_demo_corpus(folder)
     speeds = isolated(time_host, folder, rounds)
-    disk = speeds["disk cache"]
-    for name, speed in speeds.items():
-        title = f"host stage, {name}"
+    for name, seen in speeds.items():
+        title, speed = f"host stage, {name}", statistics.median(seen)
         if "cache" in name:
-            note = "made before; with references, padded" if name == "disk cache" else ""
-            yield Row(title, speed, "clips/s", note=note)
+            yield Row(title, speed, "clips/s", note="once made; padded, with references")
         else:
-            note = f"the disk cache is {disk / speed:.2f} times as fast"
-            yield Row(title, speed, "clips/s", bar=("at least", 1), judged=disk / speed, note=note)
+            ratios = (disk / other for disk, other in zip(speeds["disk cache"], seen, strict=True))
+            yield compared(title, speed, "clips/s", "the disk cache", ratios)
 
 
 # -- a million rows --

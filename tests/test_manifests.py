@@ -134,6 +134,8 @@ def test_every_kind_of_bad_clip_is_dropped_with_its_reason(tmp_path):
         "hours": "too long",
         "link": "outside the data folder",
         "../secret.wav": "outside the data folder",
+        "../nothing.wav": "outside the data folder",
+        "/etc/nothing.wav": "outside the data folder",
         str(outside): "outside the data folder",
         "dangling": "missing",
         "nowhere": "missing",

@@ -104,6 +104,9 @@ def _is_last(path: Path) -> bool:
 
 
 def _check_file(root: Path, name: str, max_seconds: float, cache: _Cache) -> Verdict:
+    # By its name alone first: whether a file outside exists is nobody's business here.
+    if not Path(os.path.normpath(root / name)).is_relative_to(root):
+        return Verdict("outside the data folder", name)
     try:
         found = find_audio(root, name)
         if found is None:

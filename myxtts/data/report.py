@@ -12,50 +12,13 @@ from html import escape
 from pathlib import Path
 from typing import Literal
 
+from myxtts.data.report_words import PERSIAN, PERSIAN_DIGITS
 from myxtts.data.summary import EXAMPLES, DataSummary
 from myxtts.errors import MyXTTSError
 
 MAX_ROWS = 20  # speakers, languages or symbols shown
 MAX_NAME = 80  # characters of a file's or speaker's name shown
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 760, 300, 70, 24, 52  # the histogram and its margins
-
-PERSIAN_DIGITS = str.maketrans("0123456789.,", "۰۱۲۳۴۵۶۷۸۹٫٬")
-PERSIAN = {  # what is not here, such as a remedy, stays English
-    "clips listed": "کلیپ در فهرست",
-    "kept": "پذیرفته‌شده",
-    "dropped": "کنار گذاشته‌شده",
-    "hours": "ساعت",
-    "Speakers": "گوینده‌ها",
-    "Languages": "زبان‌ها",
-    "Dropped because": "چرا کنار گذاشته شد",
-    "Clips": "تعداد کلیپ",
-    "For example": "برای نمونه",
-    "What to do": "چه باید کرد",
-    "Nothing is left to train on.": "هیچ کلیپی برای آموزش باقی نمانده است.",
-    "and {} more": "و {} مورد دیگر",
-    "Clip lengths": "طول کلیپ‌ها",
-    "length in seconds": "طول به ثانیه",
-    "Symbols the tokenizer does not know": "نمادهایی که توکن‌ساز نمی‌شناسد",
-    "Symbol": "نماد",
-    "Code points": "کد یونیکد",
-    "Times": "دفعات",
-    "Warnings": "هشدارها",
-    "Clipped (samples at the ceiling)": "صدا به سقف خورده و بریده شده است",
-    "Mostly silent": "بیشترِ کلیپ سکوت است",
-    "bad row": "ردیف نادرست",
-    "empty text": "متن خالی",
-    "outside the data folder": "بیرون از پوشهٔ داده",
-    "missing": "فایل پیدا نشد",
-    "not a file": "فایل نیست",
-    "empty file": "فایل خالی",
-    "unreadable": "فایل خوانده نمی‌شود",
-    "truncated": "فایل ناقص",
-    "not a number": "نمونه‌های نامعتبر",
-    "silent": "بی‌صدا",
-    "too short": "خیلی کوتاه",
-    "too long": "خیلی طولانی",
-    "text too long": "متن خیلی طولانی",
-}
 
 # Bars are SVG and not backgrounds, which browsers leave out of print.
 CSS = """
@@ -153,7 +116,7 @@ class _Page:
     def _dropped(self, summary: DataSummary) -> str:
         rows = []
         for reason, count, _, remedy in summary.reasons():
-            way_out = re.sub(r"--[\w-]+", r"<code>\g<0></code>", _isolate(remedy))
+            way_out = re.sub(r"--[\w-]+", r"<code>\g<0></code>", self.say(remedy))
             names = _names(summary.dropped[reason])
             rows.append((self.say(reason), self.number(count), names, way_out))
         return self._table(("Dropped because", "Clips", "For example", "What to do"), rows)
