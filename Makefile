@@ -29,10 +29,11 @@ format: $(VENV)/installed ## Format the code and mend what the linter can
 	@$(BIN)/python -m ruff check --fix .
 	@$(BIN)/python -m ruff format .
 
-bench: $(VENV)/installed ## Measure start-up, engine overhead and overlap on this machine
+bench: $(VENV)/installed ## Measure start-up, the engine, overlap and data on this machine
 	@$(BIN)/python -m benchmarks.startup
 	@$(BIN)/python -m benchmarks.engine
 	@$(BIN)/python -m benchmarks.overlap
+	@$(BIN)/python -m benchmarks.data
 
 clean: ## Remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
