@@ -102,6 +102,7 @@ def test_every_kind_of_bad_clip_is_dropped_with_its_reason(tmp_path):
     soundfile.write(wavs / "good.wav", tone(), RATE)
     (wavs / "empty.wav").touch()
     (wavs / "folder.wav").mkdir()
+    (wavs / "good").mkdir()  # beside good.wav: not what the list means
     (wavs / "noise.wav").write_bytes(os.urandom(5000))
     whole = (wavs / "good.wav").read_bytes()
     (wavs / "cut.wav").write_bytes(whole[: len(whole) // 2])

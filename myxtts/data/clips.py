@@ -93,14 +93,10 @@ def find_audio(root: Path, name: str) -> Path | None:
         return None
     for base in (root / name, root / "wavs" / name):
         for path in (base, *(base.with_name(base.name + ending) for ending in EXTENSIONS)):
-            if os.path.lexists(path) and (path.name != name or not path.is_dir() or _is_last(path)):
+            # A folder `wavs/x` beside `wavs/x.wav` is not meant; a folder named `x.wav` is.
+            if os.path.lexists(path) and (path.suffix.lower() in EXTENSIONS or not path.is_dir()):
                 return path
     return None
-
-
-def _is_last(path: Path) -> bool:
-    """A folder is what is meant only if it is named like audio: `wavs/x` may be a sub-folder."""
-    return path.suffix.lower() in EXTENSIONS
 
 
 def _check_file(root: Path, name: str, max_seconds: float, cache: _Cache) -> Verdict:
