@@ -82,7 +82,8 @@ class HostBatches:
     def __iter__(self) -> Iterator[HostBatch]:
         if self._native_paths is None:
             for position in range(self._start, len(self._plan)):
-                yield self._finish(position, *self._read(self._request(position)))
+                request = self._request(position)
+                yield self._finish(request, *self._read(request))
         else:
             yield from self._read_natively(self._native_paths)
 
@@ -129,9 +130,14 @@ class HostBatches:
         return int(same[(position + 1 + int(draw * (len(same) - 1))) % len(same)])
 
     def _finish(
-        self, position: int, clips: Any, waves: Any, lengths: Any, refs: Any, ref_lengths: Any
+        self,
+        request: dict[str, Any],
+        clips: Any,
+        waves: Any,
+        lengths: Any,
+        refs: Any,
+        ref_lengths: Any,
     ) -> HostBatch:
-        request = self._request(position)
         table = self._table
         rows = len(clips)
         tokens = np.zeros([rows, request["shape"].tokens], np.int32)
@@ -202,12 +208,14 @@ class HostBatches:
             dataset = self._native_dataset(paths, position)
             try:
                 for waves, lengths, refs, ref_lengths in dataset:
-                    clips = self._plan[position].indices
-                    yield self._finish(position, clips, waves, lengths, refs, ref_lengths)
+                    request = self._request(position)
+                    clips = request["clips"]
+                    yield self._finish(request, clips, waves, lengths, refs, ref_lengths)
                     position += 1
             except (tf.errors.OpError, UnicodeDecodeError):
                 # (TensorFlow quotes the bytes of a garbled file in its message, and trips on them.)
-                yield self._finish(position, *self._read(self._request(position)))
+                request = self._request(position)
+                yield self._finish(request, *self._read(request))
                 position += 1
 
     def _native_dataset(self, paths: list[str], start: int) -> tf.data.Dataset:
