@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-import logging
 import signal
 import subprocess
 import sys
@@ -386,7 +385,6 @@ def test_ctrl_c_ends_the_process_within_seconds(program):
 
 
 def test_twenty_thousand_batches_leave_memory_and_threads_as_they_were(plan):
-    logging.getLogger("myxtts").setLevel(logging.WARNING)
     process = psutil.Process()
     threads_before = threading.active_count()
     batch = {"value": np.zeros([256], np.float32)}
