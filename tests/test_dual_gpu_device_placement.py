@@ -16,8 +16,9 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.config.config import DataConfig, TrainingConfig, XTTSConfig
+from myxtts.data.audio import NUM_MELS
 from myxtts.errors import DeviceError
-from myxtts.observe.probe import NUM_MELS, ProbeModel
+from myxtts.observe.probe import ProbeModel
 from myxtts.pipeline import ProducerConsumerPipeline
 from myxtts.training.step import TrainStep
 from myxtts.training.trainer import XTTSTrainer

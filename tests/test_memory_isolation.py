@@ -15,8 +15,9 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig, XTTSConfig
+from myxtts.data.audio import NUM_MELS
 from myxtts.errors import ConfigError, DataError, DeviceError, MemoryBudgetError
-from myxtts.observe.probe import NUM_MELS, ProbeModel
+from myxtts.observe.probe import ProbeModel
 from myxtts.pipeline import hardware
 from myxtts.training.memory_isolated_trainer import MemoryIsolatedDualGPUTrainer
 from myxtts.training.trainer import XTTSTrainer

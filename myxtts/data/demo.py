@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from myxtts.data import espeak
+from myxtts.data.audio import SAMPLE_RATE
 from myxtts.data.demo_sentences import draw_texts
 from myxtts.errors import DataError
 
-SAMPLE_RATE = 22050
 SETTINGS_FILE = "demo.json"
 TRAIN_MANIFEST = "metadata.csv"
 NEW_SENTENCES_MANIFEST = "heldout/metadata_new_sentences.csv"  # trained words, new combinations

@@ -7,15 +7,12 @@ what stands in the padding never reaches a real frame.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-SAMPLE_RATE = 22_050
-NUM_MELS = 80
-FFT = 1024
-HOP = 256
+from myxtts.data.audio import FFT, HOP, NUM_MELS, SAMPLE_RATE, num_frames
+
 MEL_FMAX = 8000.0
 MEL_BINS = int(MEL_FMAX * FFT / SAMPLE_RATE) + 1  # no mel filter looks at the bins above
 LOG_FLOOR = 1e-5
@@ -29,11 +26,6 @@ PITCH_WINDOW = 384  # 35 ms: two periods of the lowest voice
 MIN_LAG, MAX_LAG = int(PITCH_RATE / PITCH_FMAX), int(PITCH_RATE / PITCH_FMIN) + 1
 PITCH_FFT = 1024  # holds window + largest lag
 YIN_VOICED = 0.35  # aperiodicity under which a frame counts as voiced
-
-
-def num_frames(samples: Any) -> Any:
-    """Frames of a clip of so many samples, centred as librosa centres them."""
-    return 1 + samples // HOP
 
 
 def log_mel(waves: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
@@ -165,7 +157,7 @@ def _half_band() -> np.ndarray:
     """A short low-pass filter: pitch needs no more than the first kilohertz."""
     n = np.arange(-8, 9, dtype=np.float64)
     taps = np.sinc(n * 0.25) * np.hanning(19)[1:-1]
-    return (taps / taps.sum()).astype(np.float32)
+    return np.asarray(taps / taps.sum(), np.float32)
 
 
 def _reflect_ends(waves: tf.Tensor, lengths: tf.Tensor, margin: int) -> tf.Tensor:
@@ -201,4 +193,4 @@ def mel_matrix() -> np.ndarray:
     rising = (bins - edges[:-2]) / np.diff(edges)[:-1]
     falling = (edges[2:] - bins) / np.diff(edges)[1:]
     filters = np.maximum(0.0, np.minimum(rising, falling)) * (2.0 / (edges[2:] - edges[:-2]))
-    return filters.astype(np.float32)
+    return np.asarray(filters, np.float32)

@@ -14,9 +14,9 @@ import numpy as np
 import soundfile
 import tensorflow as tf
 
+from myxtts.data.audio import SAMPLE_RATE, bucket_samples
 from myxtts.data.batching import Batch, BatchPlan, Bucket
 from myxtts.data.store import (
-    SAMPLE_RATE,
     FileWaves,
     MemoryWaves,
     WaveSource,
@@ -24,16 +24,11 @@ from myxtts.data.store import (
     open_store,
     stamp_of,
 )
-from myxtts.data.table import HOP, ClipTable
+from myxtts.data.table import ClipTable
 
 log = logging.getLogger(__name__)
 
 HostBatch = dict[str, Any]
-
-
-def bucket_samples(frames: int) -> int:
-    """The samples of a bucket: the longest clip that has so many frames."""
-    return frames * HOP - 1
 
 
 class HostBatches:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from myxtts.config.config import DataConfig
+from myxtts.data.audio import HOP, SAMPLE_RATE
 from myxtts.data.batching import BatchPlan, choose_buckets
 from myxtts.data.clips import Verdict, check_clips
 from myxtts.data.lexicon import Lexicon
 from myxtts.data.ljspeech import Manifest, read_manifest
-from myxtts.data.store import SAMPLE_RATE
-from myxtts.data.table import HOP, ClipTable, judge_texts, make_table
+from myxtts.data.table import ClipTable, judge_texts, make_table
 from myxtts.data.text import check_language
 from myxtts.data.tokenizers import Tokenizer, make_tokenizer
 

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import soundfile
 import soxr
 
+from myxtts.data.audio import SAMPLE_RATE
 from myxtts.errors import DataError
 
-SAMPLE_RATE = 22_050
 STORE_VERSION = 1
 
 Wave = npt.NDArray[np.int16]

@@ -12,14 +12,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from myxtts.data.audio import SAMPLE_RATE, num_frames
 from myxtts.data.clips import Verdict
 from myxtts.data.ljspeech import Manifest
-from myxtts.data.store import SAMPLE_RATE
 from myxtts.data.text import LANGUAGES
 from myxtts.data.tokenizers import Tokenizer
 from myxtts.errors import DataError
 
-HOP = 256
 LANGUAGE_IDS = {tag: number for number, tag in enumerate(LANGUAGES)}
 
 Ints = npt.NDArray[np.int64]
@@ -45,7 +44,7 @@ class ClipTable:
     @property
     def frames(self) -> Ints:
         """Mel frames of each clip."""
-        return 1 + self.samples // HOP
+        return np.asarray(num_frames(self.samples))
 
     @property
     def token_lengths(self) -> Ints:

@@ -189,7 +189,8 @@ def check_model(target: Target) -> str:
     plan = target.configure()
     import numpy as np
 
-    from myxtts.observe.probe import NUM_MELS, ProbeModel
+    from myxtts.data.audio import NUM_MELS
+    from myxtts.observe.probe import ProbeModel
     from myxtts.training.step import TrainStep
 
     step = TrainStep(ProbeModel(), device=plan.model_device, learning_rate=1e-3)

@@ -9,9 +9,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-SAMPLE_RATE = 22_050
-NUM_MELS = 80
-FFT, HOP = 1024, 256
+from myxtts.data import features
+from myxtts.data.audio import NUM_MELS, SAMPLE_RATE
 
 
 def synthetic_waveforms(num_batches: int, *, batch_size: int, seed: int = 0) -> Iterator[Any]:
@@ -29,11 +28,8 @@ def synthetic_waveforms(num_batches: int, *, batch_size: int, seed: int = 0) -> 
 def log_mels(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """The data device's work: 16-bit waveforms to log-mel frames."""
     waveforms = tf.cast(batch["waveforms"], tf.float32) / 32768.0
-    spectrum = tf.abs(tf.signal.stft(waveforms, FFT, HOP))
-    to_mels = tf.signal.linear_to_mel_weight_matrix(
-        NUM_MELS, FFT // 2 + 1, SAMPLE_RATE, 0.0, 8000.0
-    )
-    return {"mels": tf.math.log(tf.maximum(tf.matmul(spectrum, to_mels), 1e-5))}
+    rows, samples = waveforms.shape
+    return {"mels": features.log_mel(waveforms, tf.fill([rows], samples))}
 
 
 class ProbeModel(keras.Model):  # type: ignore[misc]

@@ -7,7 +7,6 @@ import statistics
 import time
 from array import array
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -233,10 +232,6 @@ class Telemetry:
         """Now, or the moment the last step ended."""
         train = self.meters[TRAIN]
         return train.since if train.state == IDLE else time.perf_counter()
-
-    def step_times(self, shape: str) -> Sequence[float]:
-        """Every recorded step time of a shape, in order."""
-        return tuple(self._steps[shape][0])
 
     def write_trace(self, path: Path) -> None:
         """Write the newest spans as a Chrome trace, which Perfetto and chrome://tracing open."""

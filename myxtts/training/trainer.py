@@ -195,6 +195,7 @@ def _refuse_unsupported(config: XTTSConfig) -> None:
         "training.init_from": training.init_from is not None,
         "training.resume": training.resume != "auto",
         "training.auto_batch": training.auto_batch,
+        "training.xla_process": training.xla_process,
         "training.tensorboard_log_dir": training.tensorboard_log_dir is not None,
         "training.wandb": training.wandb,
     }

@@ -1,0 +1,20 @@
+"""The one definition of our audio: its rate, its frames and its mel bands. Loads no TensorFlow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SAMPLE_RATE = 22_050
+NUM_MELS = 80
+FFT = 1024
+HOP = 256
+
+
+def num_frames(samples: Any) -> Any:
+    """Frames of a clip of so many samples, centred as librosa centres them."""
+    return 1 + samples // HOP
+
+
+def bucket_samples(frames: int) -> int:
+    """The samples of the longest clip that has so many frames."""
+    return frames * HOP - 1
