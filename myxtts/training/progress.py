@@ -1,0 +1,238 @@
+"""What a person sees while training: a bar on a terminal, a log line now and then without one."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+log = logging.getLogger(__name__)
+
+RATE_WINDOW_S = 30.0
+STEPS_BEFORE_ETA = 5  # the first ones still compile; a guess from them would be hours off
+REDRAW_S = 0.2
+UNKNOWN = "-:--:--"
+
+
+class TrainingProgress:
+    """Shows how far a run is. Values are read only when they are shown, so tensors may be given.
+
+    `log_every` is the least number of seconds between two plain lines. `console` is rich's, the
+    default one writes to standard error, where the log goes too.
+    """
+
+    def __init__(
+        self,
+        *,
+        total_steps: int | None,
+        start_step: int = 0,
+        console: Console | None = None,
+        log_every: float = 10,
+    ) -> None:
+        self.total_steps = total_steps
+        self.start_step = self.step = start_step
+        self._on_terminal = _is_terminal(console)
+        self._console = console
+        self._bars: Progress | None = None
+        self._training_bar: TaskID | None = None
+        self._moved_handlers: list[tuple[logging.StreamHandler[Any], Any]] = []
+        self._every_s = REDRAW_S if self._on_terminal else float(log_every)
+        self._shown_at = -math.inf
+        self._shown_step: int | None = None
+        self._recent: deque[tuple[float, int]] = deque()
+        self._values: Mapping[str, Any] = {}
+        self._samples_per_second: float | None = None
+
+    def __enter__(self) -> TrainingProgress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._recent and self._shown_step != self.step:
+            self._show()  # the last step, wherever the run stopped
+        if self._bars is not None:
+            self._bars.stop()
+            self._bars = self._training_bar = None
+        for handler, stream in self._moved_handlers:
+            handler.setStream(stream)
+        self._moved_handlers.clear()
+
+    @contextlib.contextmanager
+    def preparing(self, what: str, total: int) -> Iterator[Callable[..., None]]:
+        """Show set-up work, such as "Checking clips"; gives `advance(count=1)` to call."""
+        done, shown_at = 0, time.monotonic()
+        bars = self._start_bars() if self._on_terminal else None
+        bar = bars.add_task(what, total=total, detail="") if bars is not None else None
+
+        def advance(count: int = 1) -> None:
+            nonlocal done, shown_at
+            done += count
+            if bars is not None and bar is not None:
+                bars.update(bar, completed=done)
+            elif time.monotonic() - shown_at >= self._every_s and done < total:
+                log.info("%s  %d/%d", what, done, total)
+                shown_at = time.monotonic()
+
+        try:
+            yield advance
+        finally:
+            if bars is not None and bar is not None:
+                bars.remove_task(bar)
+            log.info("%s  %d/%d", what, done, total)
+
+    def update(
+        self,
+        step: int,
+        *,
+        values: Mapping[str, Any] | None = None,
+        samples_per_second: float | None = None,
+        total_steps: int | None = None,
+    ) -> None:
+        """Say that a step is done. What is left out stays as it was; cheap enough for every step.
+
+        All `values` are shown, in their order: give the two or three that matter.
+        """
+        self.step = step
+        if values is not None:
+            self._values = values
+        if samples_per_second is not None:
+            self._samples_per_second = samples_per_second
+        if total_steps is not None:
+            self.total_steps = total_steps
+        now = time.monotonic()
+        self._recent.append((now, step))
+        while len(self._recent) > STEPS_BEFORE_ETA + 1 and self._recent[0][0] < now - RATE_WINDOW_S:
+            self._recent.popleft()
+        last = step == self.total_steps and step != self._shown_step
+        if last or now - self._shown_at >= self._every_s:
+            self._show()
+
+    def note(self, message: str, *args: object) -> None:
+        """Log something worth a line, such as a saved checkpoint; it appears above the bar."""
+        log.info(message, *args)
+
+    @property
+    def steps_per_second(self) -> float | None:
+        """The rate of the last half minute; None until two steps are done.
+
+        It counts from the end of the first step of this process, so neither compiling nor the
+        steps of the run before a resume colour it.
+        """
+        if len(self._recent) < 2:
+            return None
+        (began, first), (ended, last) = self._recent[0], self._recent[-1]
+        return (last - first) / (ended - began) if ended > began and last > first else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Time to the last step at this rate; None while it cannot be told."""
+        rate = self.steps_per_second
+        if self.total_steps is None:
+            return None
+        if self.step >= self.total_steps:
+            return 0.0
+        if rate is None or self._recent[-1][1] - self._recent[0][1] < STEPS_BEFORE_ETA:
+            return None
+        return (self.total_steps - self.step) / rate
+
+    # -- showing --
+
+    def _show(self) -> None:
+        self._shown_at, self._shown_step = time.monotonic(), self.step
+        if not self._on_terminal:
+            total = "" if self.total_steps is None else f"/{self.total_steps}"
+            log.info("%s", f"Step {self.step}{total}  {self._details()}".rstrip())
+            return
+        bars = self._start_bars()
+        if self._training_bar is None:
+            self._training_bar = bars.add_task("Training", total=self.total_steps, detail="")
+        bars.update(
+            self._training_bar,
+            completed=self.step,
+            total=self.total_steps,
+            detail=self._details(),
+        )
+
+    def _details(self) -> str:
+        parts = [f"{name} {_short(float(value))}" for name, value in self._values.items()]
+        if self.steps_per_second is not None:
+            parts.append(f"{self.steps_per_second:.2f} steps/s")
+        if self._samples_per_second is not None:
+            parts.append(f"{self._samples_per_second:.1f} clips/s")
+        if self.total_steps is not None:
+            left = self.seconds_left
+            parts.append(f"ETA {UNKNOWN if left is None else timedelta(seconds=round(left))}")
+        return "  ".join(parts)
+
+    def _start_bars(self) -> Progress:
+        """Draw the bars from now on, and let the log write above them."""
+        if self._bars is not None:
+            return self._bars
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        if self._console is None:
+            self._console = Console(stderr=True)
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),  # takes the room the text leaves
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[detail]}"),
+            console=self._console,
+            expand=True,
+            redirect_stdout=sys.stdout.isatty(),  # a piped one must not end up on the terminal
+        )
+        # Rich redirects `sys.stderr`, but a handler keeps the stream it was made with.
+        above = _AboveTheBars(self._console)
+        for logger in (logging.getLogger(), logging.getLogger("myxtts")):
+            for handler in logger.handlers:
+                if _writes_to_terminal(handler):
+                    self._moved_handlers.append((handler, handler.setStream(above)))
+        self._bars.start()
+        self._console.show_cursor(True)  # hidden, it would stay so after a second Ctrl-C
+        return self._bars
+
+
+class _AboveTheBars:
+    """The stream log handlers write to while bars are drawn: lines go above them, unwrapped."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def write(self, text: str) -> int:
+        from rich.text import Text
+
+        self._console.print(Text.from_ansi(text.rstrip("\n")), soft_wrap=True)
+        return len(text)
+
+    def flush(self) -> None:
+        self._console.file.flush()
+
+    def isatty(self) -> bool:
+        return False  # so that a handler already moved here is not moved again
+
+
+def _is_terminal(console: Console | None) -> bool:
+    if console is not None:
+        return console.is_terminal and not console.is_dumb_terminal
+    # Asked here and not of rich, which is slow to load and takes FORCE_COLOR for a terminal.
+    return sys.stderr.isatty() and os.environ.get("TERM") not in (None, "dumb", "unknown")
+
+
+def _writes_to_terminal(handler: logging.Handler) -> TypeGuard[logging.StreamHandler[Any]]:
+    return isinstance(handler, logging.StreamHandler) and handler.stream.isatty()
+
+
+def _short(value: float) -> str:
+    plain = value == 0 or 1e-3 <= abs(value) < 1e4 or not math.isfinite(value)
+    return f"{value:.4f}" if plain else f"{value:.2e}"
