@@ -74,6 +74,77 @@ def test_every_cache_and_number_of_workers_gives_the_same_bytes(table):
     assert as_bytes(HostBatches(table, plan_of(table, epoch=1), cache="disk")) != reference
 
 
+def test_soundfile_and_tensorflow_decode_alike(table):
+    plan = plan_of(table)
+    reference = as_bytes(HostBatches(table, plan))
+    for workers in (1, 4):
+        batches = HostBatches(table, plan, use_tf=False, num_workers=workers)
+        assert as_bytes(batches) == reference
+
+
+def rewrite_header(path, kind):
+    """The same samples as other programs write them."""
+    data = path.read_bytes()
+    assert data[36:40] == b"data"
+    if kind == "tags behind the format":
+        data = data[:36] + b"LIST" + (5).to_bytes(4, "little") + b"INFOx\0" + data[36:]
+    elif kind == "filling before the format":
+        data = data[:12] + b"JUNK" + (28).to_bytes(4, "little") + bytes(28) + data[12:]
+    elif kind == "tags at the end":
+        data = data + b"LIST" + (4).to_bytes(4, "little") + b"INFO"
+    elif kind == "length left open":
+        data = data[:40] + b"\xff" * 4 + data[44:]
+    elif kind == "extensible":
+        soundfile.write(path, soundfile.read(path, dtype="int16")[0], RATE, format="WAVEX")
+        return
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "tags behind the format",
+        "filling before the format",
+        "tags at the end",
+        "length left open",
+        "extensible",
+    ],
+)
+def test_headers_of_other_programs_are_read_natively_and_exactly(tmp_path, kind, monkeypatch):
+    folder = speak(tmp_path / "data")
+    for path in (folder / "wavs").glob("*.wav"):
+        rewrite_header(path, kind)
+    table = open_clips(folder)
+    assert table.native.sum() == 9
+    plan = plan_of(table)
+    expected = as_bytes(HostBatches(table, plan, cache="memory"))
+    assert as_bytes(HostBatches(table, plan, use_tf=False)) == expected
+    batches = HostBatches(table, plan)
+    monkeypatch.setattr(HostBatches, "_read", None)  # TensorFlow alone
+    assert as_bytes(batches) == expected
+
+
+@pytest.mark.parametrize("use_tf", [True, False])
+def test_a_file_that_becomes_another_kind_is_still_read_right(table, use_tf):
+    wave, _ = soundfile.read(table.folder / table.paths[0])
+    batches = HostBatches(table, plan_of(table), use_tf=use_tf)
+    soundfile.write(table.folder / table.paths[0], wave, RATE, "FLOAT")
+    expected = as_bytes(HostBatches(table, plan_of(table), cache="memory"))
+    assert as_bytes(batches) == expected
+    assert not batches.lost
+
+
+@pytest.mark.parametrize("cache", [None, "memory"])
+def test_another_plan_shares_what_was_read(table, cache):
+    first = HostBatches(table, plan_of(table), cache=cache)
+    plan = plan_of(table, epoch=1)
+    other = first.for_plan(plan, start=1)
+    assert other.waves is first.waves
+    assert other.lost is first.lost
+    assert as_bytes(other) == as_bytes(HostBatches(table, plan))[1:]
+    assert len(first) == len(plan_of(table))
+
+
 @pytest.mark.parametrize("cache", [None, "disk"])
 def test_resuming_in_the_middle_gives_the_same_batches(table, cache):
     plan = plan_of(table)
@@ -115,9 +186,10 @@ def test_without_static_shapes_a_batch_is_padded_to_its_own_length(table, caplog
 
 
 def test_the_reference_is_another_clip_of_the_same_speaker(table):
-    batches = HostBatches(table, plan_of(table))
+    plan = plan_of(table)
+    batches = HostBatches(table, plan)
     for position in range(len(batches)):
-        request = batches._request(position)
+        request = batches._request(plan, position)
         for clip, other in zip(request["clips"], request["references"], strict=True):
             if clip < 0:
                 assert other == -1
@@ -128,7 +200,8 @@ def test_the_reference_is_another_clip_of_the_same_speaker(table):
 
 def test_a_lone_clip_is_its_own_reference(tmp_path):
     table = open_clips(speak(tmp_path / "data", 2, speakers=2))
-    request = HostBatches(table, plan_of(table))._request(0)
+    plan = plan_of(table)
+    request = HostBatches(table, plan)._request(plan, 0)
     real = request["clips"] >= 0
     assert (request["references"][real] == request["clips"][real]).all()
 
@@ -218,8 +291,11 @@ def test_the_device_stage_makes_features_on_the_data_device_through_the_pipeline
     stage = make_device_stage()
     batches = HostBatches(table, plan_of(table, max_buckets=1), cache="memory")
     with ProducerConsumerPipeline(batches, plan=plan, process=stage) as ready:
-        for batch in ready:
+        for position, batch in enumerate(ready):
             assert batch["mels"].device.endswith("CPU:1")
+            assert batch["seed"].shape == [2]
+            assert batch["place"].numpy().tolist() == [0, position]
+            assert batch["reference_pitch"].shape == batch["reference_mels"].shape[:2]
             frames = batch["mels"].shape[1]
             assert batch["pitch"].shape == batch["energy"].shape == [4, frames]
             for row, clip in enumerate(batch["clips"].numpy()):
@@ -227,7 +303,14 @@ def test_the_device_stage_makes_features_on_the_data_device_through_the_pipeline
                 assert length == (table.frames[clip] if clip >= 0 else 0)
                 floor = np.float32(np.log(1e-5))
                 assert (batch["mels"][row, length:].numpy() == floor).all()
-                if clip >= 0:
+                told = batch["reference_pitch"][row].numpy()
+                if clip < 0:
+                    assert not told.any()
+                else:
+                    other = 100 + 10 * np.arange(clip % 2, len(table), 2)  # of the same speaker
+                    off = np.abs(np.median(told[told > 0]) / other - 1)
+                    assert off.min() < 0.03
+                    assert other[off.argmin()] != 100 + 10 * clip
                     voiced = batch["voiced"][row, :length].numpy()
                     pitch = batch["pitch"][row, :length].numpy()[voiced]
                     assert np.median(pitch) == pytest.approx(100 + 10 * clip, rel=0.03)

@@ -19,6 +19,7 @@ OptimizationLevel = Literal["basic", "enhanced", "experimental"]
 StaticShapes = Literal["buckets", "one", "off"]
 CacheKind = Literal["memory", "disk"]
 TokenizerKind = Literal["auto", "characters", "phonemes"]
+ModelPart = Literal["encoder", "reference", "means", "duration", "pitch", "decoder"]
 
 
 class ModelConfig(PresetSettings):
@@ -29,7 +30,9 @@ class ModelConfig(PresetSettings):
     encoder_blocks: PositiveInt = 8
     decoder_dim: PositiveInt = 512
     decoder_blocks: PositiveInt = 8
+    voice_dim: PositiveInt = 192
     decoder_head: Literal["regression", "flow"] = "regression"
+    vocab_size: PositiveInt = 249  # symbols the tokenizer knows; a run takes its tokenizer's
 
     @classmethod
     def preset(cls) -> tuple[str, dict[str, dict[str, Any]]]:
@@ -91,11 +94,13 @@ class TrainingConfig(PresetSettings):
     """The optimiser, the schedule, and where a run is kept."""
 
     epochs: PositiveInt = 100
-    max_steps: PositiveInt | None = None
-    learning_rate: PositiveFloat = 1e-3
+    max_steps: PositiveInt | None = None  # updates
+    learning_rate: PositiveFloat = 1e-3  # the highest, reached after the warm-up
+    warmup_steps: NonNegativeInt = 500  # at most a tenth of the run
     weight_decay: NonNegativeFloat = 0.01
     gradient_clip: PositiveFloat = 1.0
     grad_accum: PositiveInt = 1
+    ema_decay: Annotated[float, Field(ge=0, lt=1)] = 0.999  # of the averaged weights
     seed: NonNegativeInt = 0
 
     optimization_level: OptimizationLevel = "enhanced"
@@ -103,10 +108,20 @@ class TrainingConfig(PresetSettings):
     mixed_precision: bool = True  # where the device has it
     xla_process: bool = False  # compile the data device's work too
 
-    checkpoint_dir: Path = Path("runs/default")
+    checkpoint_dir: Path = Path("runs/default")  # the run folder
     resume: Literal["auto", "require", "reset"] = "auto"
-    init_from: Path | None = None
+    checkpoint_steps: PositiveInt = 1000
+    checkpoint_minutes: PositiveFloat = 15.0  # or after this long, whichever comes first
+    keep_checkpoints: PositiveInt = 3  # the newest; the best is kept besides
+    init_from: Path | None = None  # run or export whose weights to start from
+    freeze: tuple[ModelPart, ...] = ()  # parts whose weights stay as they are
     auto_batch: bool = False  # on out-of-memory: halve the batch, double the accumulation
+
+    validation_steps: PositiveInt = 1000
+    early_stopping_patience: PositiveInt | None = None  # validations without a better loss
+    early_stopping_min_delta: NonNegativeFloat = 0.0
+    log_steps: PositiveInt = 10
+    sample_steps: PositiveInt = 5000  # steps between sentences to listen to
     tensorboard_log_dir: Path | None = None  # None: inside the run folder
     wandb: bool = False
 

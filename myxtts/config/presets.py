@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+
+def _widths(*, encoder: tuple[int, int], decoder: tuple[int, int], voice: int) -> dict[str, int]:
+    return {
+        "encoder_dim": encoder[0],
+        "encoder_blocks": encoder[1],
+        "decoder_dim": decoder[0],
+        "decoder_blocks": decoder[1],
+        "voice_dim": voice,
+    }
+
+
 MODEL_SIZES: Final[dict[str, dict[str, Any]]] = {
-    "tiny": {"encoder_dim": 128, "encoder_blocks": 4, "decoder_dim": 160, "decoder_blocks": 5},
-    "small": {"encoder_dim": 224, "encoder_blocks": 6, "decoder_dim": 320, "decoder_blocks": 6},
-    "normal": {"encoder_dim": 384, "encoder_blocks": 8, "decoder_dim": 512, "decoder_blocks": 8},
-    "big": {"encoder_dim": 640, "encoder_blocks": 8, "decoder_dim": 864, "decoder_blocks": 10},
+    "tiny": _widths(encoder=(128, 4), decoder=(160, 5), voice=64),
+    "small": _widths(encoder=(224, 6), decoder=(320, 6), voice=96),
+    "normal": _widths(encoder=(384, 8), decoder=(512, 8), voice=192),
+    "big": _widths(encoder=(640, 8), decoder=(864, 10), voice=256),
 }
 
 OPTIMIZATION_LEVELS: Final[dict[str, dict[str, Any]]] = {

@@ -36,6 +36,7 @@ REMEDIES = {
     "too short": "leave it out, or join it with another",
     "too long": "cut it at a pause, or raise --max-mel-frames",
     "text too long": "cut the clip at a pause, or raise --max-text-length",
+    "text too long for its audio": "check that the text is what the recording says",
 }
 
 

@@ -10,6 +10,9 @@ import tensorflow as tf
 
 from myxtts.data import features
 
+# What the model's own step needs of a host batch as it is.
+PASSED_ON = ("tokens", "token_lengths", "speakers", "languages", "clips", "seed", "place")
+
 
 @dataclass(frozen=True)
 class Augmentation:
@@ -41,6 +44,7 @@ def make_device_stage(
         mels = features.log_mel(_vary_waves(waves, batch["seed"], varied), lengths)
         references = _to_float(batch["references"])
         reference_mask = features.frame_mask(references, batch["reference_lengths"])
+        reference_pitch, _ = features.pitch(references, batch["reference_lengths"])
         return {
             "mels": _blank_out(mels, mask, batch["seed"], varied),
             "mel_lengths": tf.reduce_sum(tf.cast(mask, tf.int32), axis=1),
@@ -48,11 +52,9 @@ def make_device_stage(
             "voiced": voiced,
             "energy": features.energy(mels, mask),
             "reference_mels": features.log_mel(references, batch["reference_lengths"]),
+            "reference_pitch": reference_pitch,
             "reference_lengths": tf.reduce_sum(tf.cast(reference_mask, tf.int32), axis=1),
-            **{
-                name: batch[name]
-                for name in ("tokens", "token_lengths", "speakers", "languages", "clips")
-            },
+            **{name: batch[name] for name in PASSED_ON},
         }
 
     return tf.function(stage, jit_compile=jit_compile)

@@ -2,52 +2,96 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import itertools
 import logging
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import soundfile
 import tensorflow as tf
 
 from myxtts.data.audio import SAMPLE_RATE, bucket_samples
-from myxtts.data.batching import Batch, BatchPlan, Bucket
-from myxtts.data.store import (
-    FileWaves,
-    MemoryWaves,
-    WaveSource,
-    decode,
-    open_store,
-    stamp_of,
-)
+from myxtts.data.batching import MASKED, Batch, BatchPlan, Bucket
+from myxtts.data.store import MemoryWaves, Wave, WaveSource, decode, open_store, stamp_of
 from myxtts.data.table import ClipTable
+from myxtts.errors import DataError
 
 log = logging.getLogger(__name__)
 
 HostBatch = dict[str, Any]
+REFERENCE_SECONDS = 3.0
+READ_AHEAD = 4  # batches; the pipeline's host buffer, which is counted, comes behind
+
+
+class Plan(Protocol):
+    """Which clips form which batch, in which order."""
+
+    @property
+    def seed(self) -> int:
+        """Decides the random draws of every batch."""
+
+    @property
+    def epoch(self) -> int:
+        """Decides them too."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, position: int) -> Batch: ...
+
+
+Place = tuple[Plan, int]  # a plan and a position in it
+
+
+class WavFiles:
+    """Decodes a file each time it is asked for; 16-bit WAV without a detour."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = paths
+
+    def read(self, index: int) -> Wave:
+        """The clip's samples."""
+        path = Path(self._paths[index])
+        with soundfile.SoundFile(path) as sound:
+            if (sound.subtype, sound.channels, sound.samplerate) == ("PCM_16", 1, SAMPLE_RATE):
+                wave: Wave = sound.read(dtype="int16")
+                return wave
+        return decode(path)  # replaced by another kind of file since it was checked
 
 
 class HostBatches:
     """The batches of one epoch from a position on: 16-bit waves and token ids, padded to buckets.
 
     A batch depends only on the plan, its position and the seed: not on the cache, the number of
-    workers, or where the run was resumed. A file that cannot be read any more becomes a masked row
-    (`clips` is -1 there), is named once in the log, and counted in `lost`.
+    workers, who decodes, or where the run was resumed; its `place` is its epoch and position. A
+    file that cannot be read any more becomes a masked row (`clips` is -1 there), is named once in
+    the log, and counted in `lost`.
+
+    Only the first `num_references` clips serve as references (all by default). `first_clip` is
+    added to the numbers in `clips`, to tell the clips of two tables apart. Without a cache the
+    files are decoded by TensorFlow, outside Python, or else by soundfile in threads.
     """
 
     def __init__(
         self,
         table: ClipTable,
-        plan: BatchPlan,
+        plan: Plan,
         *,
         start: int = 0,
         cache: Literal["memory", "disk"] | None = None,
+        use_tf: bool = True,
         num_workers: int = 16,
-        reference_seconds: float = 3.0,
+        reference_seconds: float = REFERENCE_SECONDS,
+        num_references: int | None = None,
+        first_clip: int = 0,
         static_shapes: bool = True,
         waves: WaveSource | None = None,
         on_clip: Callable[[], None] = lambda: None,
@@ -55,40 +99,90 @@ class HostBatches:
         self._table, self._plan, self._start = table, plan, start
         self._num_workers = max(1, num_workers)
         self._reference_samples = int(reference_seconds * SAMPLE_RATE)
+        self._num_references = len(table) if num_references is None else num_references
+        self._first_clip = first_clip
         self._static_shapes = static_shapes
         if not static_shapes:
             log.warning("Batches are padded to their own length: each new length compiles anew")
-        self._by_speaker = [
-            np.flatnonzero(table.speakers == speaker) for speaker in range(len(table.speaker_names))
-        ]
+        self._by_speaker = _group_by(
+            table.speakers[: self._num_references], num_groups=len(table.speaker_names)
+        )
         self._native_paths: list[str] | None = None
+        self._use_tf = use_tf
         self.lost: set[int] = set()
+        self._lost_lock = threading.Lock()
         if waves is not None:
             self.waves = waves
         elif cache is None:
             self._native_paths = native_paths(table, on_clip=on_clip)
-            self.waves = FileWaves(Path("/"), self._native_paths)
+            self.waves = WavFiles(self._native_paths)
         else:
             self.waves = open_cache(table, cache, on_clip=on_clip)
+
+    def for_plan(self, plan: Plan, *, start: int = 0, use_tf: bool | None = None) -> HostBatches:
+        """The same source for another plan or position; nothing is read or converted again."""
+        other = copy.copy(self)
+        other._plan, other._start = plan, start
+        other._use_tf = self._use_tf if use_tf is None else use_tf
+        return other
 
     def __len__(self) -> int:
         return len(self._plan) - self._start
 
     def __iter__(self) -> Iterator[HostBatch]:
+        return self._batches(lambda place: self._places(*place))
+
+    def forever(self) -> Iterator[HostBatch]:
+        """From the plan's position on through all epochs after it, without a stop between them."""
+        assert isinstance(self._plan, BatchPlan)
+        plan_of = lru_cache(maxsize=2)(self._plan.for_epoch)  # the reader and the consumer share it
+
+        def places(place: Place) -> Iterator[Place]:
+            yield from self._places(*place)
+            for epoch in itertools.count(place[0].epoch + 1):
+                yield from self._places(plan_of(epoch), 0)
+
+        return self._batches(places)
+
+    def spec(self, bucket: Bucket, *, rows: int) -> dict[str, tf.TensorSpec]:
+        """The shapes and types of a batch of this bucket."""
+        columns = {
+            "waves": ([bucket_samples(bucket.frames)], tf.int16),
+            "wave_lengths": ([], tf.int32),
+            "references": ([self._reference_samples], tf.int16),
+            "reference_lengths": ([], tf.int32),
+            "tokens": ([bucket.tokens], tf.int32),
+            "token_lengths": ([], tf.int32),
+            "speakers": ([], tf.int32),
+            "languages": ([], tf.int32),
+            "clips": ([], tf.int64),
+        }
+        specs = {name: tf.TensorSpec([rows, *size], kind) for name, (size, kind) in columns.items()}
+        return {
+            **specs,
+            "seed": tf.TensorSpec([2], tf.int32),
+            "place": tf.TensorSpec([2], tf.int64),
+        }
+
+    def _places(self, plan: Plan, position: int) -> Iterator[Place]:
+        return ((plan, at) for at in range(position, len(plan)))
+
+    def _batches(self, places: Callable[[Place], Iterator[Place]]) -> Iterator[HostBatch]:
+        start = self._plan, self._start
         if self._native_paths is None:
-            for position in range(self._start, len(self._plan)):
-                request = self._request(position)
-                yield self._finish(request, *self._read(request))
-        else:
-            yield from self._read_natively(self._native_paths)
+            requests = (self._request(*place) for place in places(start))
+            return (self._finish(request, *self._read(request)) for request in requests)
+        if self._use_tf:
+            return self._read_natively(self._native_paths, places)
+        return self._read_in_threads(self._request(*place) for place in places(start))
 
     # -- what a batch consists of --
 
-    def _request(self, position: int) -> dict[str, Any]:
+    def _request(self, plan: Plan, position: int) -> dict[str, Any]:
         """Which clips, references and crops a batch takes: a pure function of seed and position."""
-        batch = self._plan[position]
+        batch = plan[position]
         random = np.random.Generator(
-            np.random.PCG64(np.random.SeedSequence([self._plan.seed, self._plan.epoch, position]))
+            np.random.PCG64(np.random.SeedSequence([plan.seed, plan.epoch, position]))
         )
         rows = len(batch.indices)
         draws = random.random((rows, 2))
@@ -104,6 +198,7 @@ class HostBatches:
             ),
             "crops": draws[:, 1],
             "seed": random.integers(0, 2**31 - 1, 2, dtype=np.int32),
+            "place": np.array([plan.epoch, position], np.int64),
         }
 
     def _shape_of(self, batch: Batch) -> Bucket:
@@ -119,6 +214,8 @@ class HostBatches:
         if clip < 0:
             return -1
         same = self._by_speaker[int(self._table.speakers[clip])]
+        if clip >= self._num_references:
+            return int(same[int(draw * len(same))]) if len(same) else clip
         if len(same) == 1:
             return clip
         position = int(np.searchsorted(same, clip))
@@ -152,13 +249,14 @@ class HostBatches:
             "token_lengths": token_lengths,
             "speakers": np.where(real, table.speakers[clips], 0).astype(np.int32),
             "languages": np.where(real, table.languages[clips], 0).astype(np.int32),
-            "clips": clips,
+            "clips": np.where(real, clips + self._first_clip, MASKED),
             "seed": request["seed"],
+            "place": request["place"],
         }
 
     # -- reading --
 
-    def _read(self, request: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
+    def _read(self, request: dict[str, Any]) -> tuple[Any, ...]:
         """Read a batch clip by clip; what cannot be read is masked."""
         clips = request["clips"].copy()
         samples = bucket_samples(request["shape"].frames)
@@ -189,34 +287,54 @@ class HostBatches:
         try:
             return self.waves.read(clip)
         except (OSError, soundfile.SoundFileError, ValueError) as error:
-            if clip not in self.lost:
+            with self._lost_lock:
+                known = clip in self.lost
                 self.lost.add(clip)
+            if not known:
                 log.warning(
                     "%s can no longer be read and is left out: %s", self._table.paths[clip], error
                 )
             return None
 
-    def _read_natively(self, paths: list[str]) -> Iterator[HostBatch]:
+    def _read_in_threads(self, requests: Iterator[dict[str, Any]]) -> Iterator[HostBatch]:
+        """Let soundfile read and decode, a batch a thread."""
+        pool = ThreadPoolExecutor(self._num_workers, thread_name_prefix="data-read")
+        waiting: deque[tuple[dict[str, Any], Future[tuple[Any, ...]]]] = deque()
+        try:
+            for request in requests:
+                waiting.append((request, pool.submit(self._read, request)))
+                if len(waiting) > self._num_workers:
+                    first, arrays = waiting.popleft()
+                    yield self._finish(first, *arrays.result())
+            while waiting:
+                first, arrays = waiting.popleft()
+                yield self._finish(first, *arrays.result())
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _read_natively(
+        self, paths: list[str], places: Callable[[Place], Iterator[Place]]
+    ) -> Iterator[HostBatch]:
         """Let TensorFlow read and decode, without Python's lock; step in where it fails."""
-        position = self._start
-        while position < len(self._plan):
-            dataset = self._native_dataset(paths, position)
+        coming = places((self._plan, self._start))
+        ready = iter(())
+        for place in coming:
+            request = self._request(*place)
             try:
-                for waves, lengths, refs, ref_lengths in dataset:
-                    request = self._request(position)
-                    clips = request["clips"]
-                    yield self._finish(request, clips, waves, lengths, refs, ref_lengths)
-                    position += 1
+                arrays = next(ready, None) or next(
+                    ready := iter(self._native_dataset(paths, places(place)))
+                )
             except (tf.errors.OpError, UnicodeDecodeError):
                 # (TensorFlow quotes the bytes of a garbled file in its message, and trips on them.)
-                request = self._request(position)
+                ready = iter(())
                 yield self._finish(request, *self._read(request))
-                position += 1
+            else:
+                yield self._finish(request, request["clips"], *arrays)
 
-    def _native_dataset(self, paths: list[str], start: int) -> tf.data.Dataset:
-        def requests() -> Iterator[tuple[Any, ...]]:
-            for position in range(start, len(self._plan)):
-                request = self._request(position)
+    def _native_dataset(self, paths: list[str], places: Iterator[Place]) -> tf.data.Dataset:
+        def generate() -> Iterator[tuple[Any, ...]]:
+            for place in places:
+                request = self._request(*place)
                 yield (
                     [paths[i] if i >= 0 else "" for i in request["clips"]],
                     [paths[i] if i >= 0 else "" for i in request["references"]],
@@ -230,42 +348,90 @@ class HostBatches:
             tf.TensorSpec([None], tf.float64),
             tf.TensorSpec([], tf.int32),
         )
-        dataset = tf.data.Dataset.from_generator(requests, output_signature=specs)
+        dataset = tf.data.Dataset.from_generator(generate, output_signature=specs)
         dataset = dataset.map(self._load, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         options = tf.data.Options()
         options.threading.private_threadpool_size = self._num_workers  # the cap on parallel reads
         dataset = dataset.with_options(options)
-        return dataset.prefetch(tf.data.AUTOTUNE)
+        return dataset.prefetch(READ_AHEAD)
 
     def _load(self, paths: Any, refs: Any, crops: Any, samples: Any) -> tuple[Any, Any, Any, Any]:
-        def whole(path: Any) -> tuple[Any, Any]:
-            wave = _decode_wav(path)[:samples]
-            length = tf.shape(wave)[0]
-            return tf.pad(wave, [[0, samples - length]]), length
-
-        def crop(arguments: tuple[Any, Any]) -> tuple[Any, Any]:
-            path, draw = arguments
-            wave = _decode_wav(path)
-            room = tf.maximum(0, tf.shape(wave)[0] - self._reference_samples)
-            begin = tf.cast(draw * tf.cast(room + 1, tf.float64), tf.int32)
-            wave = wave[begin : begin + self._reference_samples]
-            length = tf.shape(wave)[0]
-            return tf.pad(wave, [[0, self._reference_samples - length]]), length
-
-        signature = (tf.TensorSpec([None], tf.int16), tf.TensorSpec([], tf.int32))
-        waves, lengths = tf.map_fn(whole, paths, fn_output_signature=signature)
-        cut, cut_lengths = tf.map_fn(crop, (refs, crops), fn_output_signature=signature)
+        files = tf.map_fn(_read_file, tf.concat([paths, refs], axis=0))
+        starts, counts = _find_samples(files)
+        rows = tf.shape(paths)[0]
+        lengths = tf.minimum(counts[:rows], samples)
+        waves = _cut(files[:rows], starts[:rows], lengths, samples)
+        cut_lengths = tf.minimum(counts[rows:], self._reference_samples)
+        room = counts[rows:] - cut_lengths
+        begins = tf.cast(crops * tf.cast(room + 1, tf.float64), tf.int32)
+        cut = _cut(files[rows:], starts[rows:] + 2 * begins, cut_lengths, self._reference_samples)
         return waves, lengths, cut, cut_lengths
 
 
-def _decode_wav(path: Any) -> Any:
-    """16-bit samples of a mono WAV; none for the empty path of a masked row."""
+def _group_by(groups: Any, *, num_groups: int) -> list[Any]:
+    """The positions of each group, ascending; sorted once, however many groups there are."""
+    ends = np.cumsum(np.bincount(groups, minlength=num_groups))
+    return np.split(np.argsort(groups, kind="stable"), ends[:-1])
 
-    def read() -> Any:
-        audio = tf.audio.decode_wav(tf.io.read_file(path), desired_channels=1).audio[:, 0]
-        return tf.cast(tf.round(audio * 32768.0), tf.int16)
 
-    return tf.cond(tf.equal(path, ""), lambda: tf.zeros([0], tf.int16), read)
+# TensorFlow's own decoder goes through floats: looking for the samples ourselves and taking them
+# as they are is twice as fast, and reads the headers of more programs.
+NO_SAMPLES = (
+    b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x22\x56\0\0\x44\xac\0\0\2\0\x10\0data\0\0\0\0"
+)
+
+
+def _read_file(path: Any) -> Any:
+    """The bytes of a WAV; one without samples for the empty path of a masked row."""
+    return tf.cond(path == "", lambda: tf.constant(NO_SAMPLES), lambda: tf.io.read_file(path))
+
+
+def _find_samples(files: Any) -> tuple[Any, Any]:
+    """Where in each WAV the samples begin, and how many there are; an error if it is not ours."""
+
+    def part(at: Any, size: int) -> Any:
+        return tf.strings.substr(files, at, tf.fill(tf.shape(at), tf.cast(size, at.dtype)))
+
+    def halves(at: Any, count: int) -> Any:
+        return tf.io.decode_raw(part(at, 2 * count), tf.uint16, fixed_length=2 * count)
+
+    def size_of(chunk: Any) -> Any:
+        low_and_high = tf.cast(halves(chunk + 4, 2), tf.int64)
+        return low_and_high[:, 0] + 65536 * low_and_high[:, 1]
+
+    def find_chunk(name: str) -> Any:
+        def is_other(at: Any) -> Any:
+            return part(at, 4) != name
+
+        def go_on(at: Any) -> Any:
+            size = size_of(at)
+            return tf.where(is_other(at), at + 8 + size + size % 2, at)
+
+        first = tf.fill(tf.shape(files), tf.constant(12, tf.int64))
+        return tf.while_loop(lambda at: tf.reduce_any(is_other(at)), go_on, [first])[0]
+
+    beginning = tf.zeros(tf.shape(files), tf.int64)
+    shape = halves(find_chunk("fmt ") + 8, 8)
+    data = find_chunk("data")
+    ours = [
+        tf.reduce_all(part(beginning, 4) == "RIFF"),
+        tf.reduce_all(shape[:, 1] == 1),  # channel
+        tf.reduce_all(shape[:, 2] == SAMPLE_RATE),
+        tf.reduce_all(shape[:, 3] == 0),  # the upper half of the rate
+        tf.reduce_all(shape[:, 7] == 16),  # bits
+    ]
+    with tf.control_dependencies([tf.Assert(tf.reduce_all(ours), ["not 16-bit mono WAV"])]):
+        promised = size_of(data)
+    present = tf.cast(tf.strings.length(files), tf.int64) - data - 8
+    # A recorder that writes to a pipe leaves a length that is more than there is.
+    length = tf.minimum(promised, present)
+    return tf.cast(data + 8, tf.int32), tf.cast(length // 2, tf.int32)
+
+
+def _cut(files: Any, starts: Any, lengths: Any, samples: Any) -> Any:
+    """So many samples of each file from its start on, padded with zeros."""
+    bytes_ = tf.strings.substr(files, starts, 2 * lengths)
+    return tf.io.decode_raw(bytes_, tf.int16, fixed_length=2 * samples)
 
 
 def open_cache(
@@ -296,13 +462,27 @@ def native_paths(table: ClipTable, *, on_clip: Callable[[], None] = lambda: None
         name = hashlib.sha256(f"{path}\0{stamp_of(source)}".encode()).hexdigest()[:24]
         target = folder / f"{name}.wav"
         if not target.exists():
-            partial = target.with_suffix(f".{os.getpid()}.tmp")
-            soundfile.write(partial, decode(source), SAMPLE_RATE, "PCM_16", format="WAV")
-            partial.replace(target)
+            wave = decode(source)
+            try:
+                partial = target.with_suffix(f".{os.getpid()}.tmp")
+                soundfile.write(partial, wave, SAMPLE_RATE, "PCM_16", format="WAV")
+                partial.replace(target)
+            except (OSError, soundfile.SoundFileError) as error:
+                raise _not_writable(folder, error) from error
         on_clip()
         return str(target)
 
     if not table.native.all():
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _not_writable(folder, error) from error
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         return list(pool.map(ready, zip(table.paths, table.native.tolist(), strict=True)))
+
+
+def _not_writable(folder: Path, error: Exception) -> DataError:
+    return DataError(
+        f"Converted clips cannot be written to {folder}: {error}",
+        "free some space, make the folder writable, or give 16-bit mono WAV at 22 050 Hz",
+    )

@@ -38,6 +38,7 @@ PERSIAN = {
     "too short": "خیلی کوتاه",
     "too long": "خیلی طولانی",
     "text too long": "متن خیلی طولانی",
+    "text too long for its audio": "متن برای این صدا زیادی طولانی است",
     # what to do
     "mend the row in the clip list": "ردیف را در فهرست کلیپ\u200cها درست کنید",
     "write what is said into the clip list": "متنِ گفته\u200cشده را در فهرست کلیپ\u200cها بنویسید",
@@ -52,4 +53,5 @@ PERSIAN = {
     "leave it out, or join it with another": "کنار بگذارید یا به کلیپ دیگری بچسبانید",
     "cut it at a pause, or raise --max-mel-frames": "در جای مکث برش بزنید یا --max-mel-frames را بزرگ\u200cتر کنید",
     "cut the clip at a pause, or raise --max-text-length": "کلیپ را در جای مکث برش بزنید یا --max-text-length را بزرگ\u200cتر کنید",
+    "check that the text is what the recording says": "بررسی کنید که متن همان چیزی باشد که در صدا گفته می\u200cشود",
 }

@@ -51,6 +51,18 @@ class ClipTable:
         """Tokens of each clip."""
         return np.array([len(ids) for ids in self.tokens], np.int64)
 
+    def take(self, clips: Ints) -> ClipTable:
+        """Some of the clips, in the order given; speakers keep their numbers."""
+        return replace(
+            self,
+            paths=tuple(self.paths[i] for i in clips),
+            native=self.native[clips],
+            samples=self.samples[clips],
+            tokens=tuple(self.tokens[i] for i in clips),
+            speakers=self.speakers[clips],
+            languages=self.languages[clips],
+        )
+
 
 def judge_texts(
     manifest: Manifest,
@@ -59,7 +71,10 @@ def judge_texts(
     *,
     max_text_length: int,
 ) -> tuple[list[Verdict], list[npt.NDArray[np.int32]]]:
-    """Encode every kept text; one too long or in an unknown language is dropped."""
+    """Encode every kept text; one too long or in an unknown language is dropped.
+
+    An alignment gives each token a frame of its own, so a clip needs as many frames as tokens.
+    """
     judged: list[Verdict] = []
     tokens: list[npt.NDArray[np.int32]] = []
     for clip, verdict in zip(manifest, verdicts, strict=True):
@@ -72,6 +87,9 @@ def judge_texts(
             if len(ids) > max_text_length:
                 detail = f"{len(ids)} tokens, at most {max_text_length}"
                 verdict = replace(verdict, reason="text too long", detail=detail)
+            elif verdict.kept and len(ids) > (frames := num_frames(_samples(verdict))):
+                detail = f"{len(ids)} tokens, {frames} mel frames"
+                verdict = replace(verdict, reason="text too long for its audio", detail=detail)
         judged.append(verdict)
         tokens.append(np.array(ids, np.int32))
     return judged, tokens

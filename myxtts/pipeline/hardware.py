@@ -106,6 +106,11 @@ class Hardware:
         """How many GPUs TensorFlow itself finds."""
         return len(_physical("GPU"))
 
+    def compute_capability(self) -> tuple[int, int]:
+        """What the least capable of TensorFlow's GPUs can do, as NVIDIA numbers it."""
+        details = _tf().config.experimental.get_device_details
+        return min(details(gpu).get("compute_capability", (0, 0)) for gpu in _physical("GPU"))
+
     def hide_gpus(self) -> None:
         """Keep TensorFlow off every GPU."""
         if not self.tensorflow_gpus():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -10,12 +13,19 @@ import tensorflow as tf
 from myxtts.errors import DeviceError
 from myxtts.pipeline.transfer import is_on, wait_for_gpu
 
+FIRST_LOSS_SCALE = 2.0**12
+LOSS_SCALE_GROWTH_STEPS = 1000
+
+Losses = dict[str, tf.Tensor]
+
 
 class TrainStep:
-    """Owns the optimiser; call it with a batch that lives on the model device.
+    """Owns the optimiser and the averaged weights; call it with batches on the model device.
 
-    The model's contract is one method: `compute_losses(batch)` returns a dict of scalars in which
-    `loss` is the one to minimise.
+    The model's contract is one method: `compute_losses(batch, step=, training=)` returns a dict of
+    scalars in which `loss` is the one to minimise; `weight`, where given, is how much the batch
+    counts when gradients of several are added up (the number of its clips). An update whose loss or
+    gradient is not finite is skipped inside the graph: nothing of it reaches the weights.
     """
 
     def __init__(
@@ -23,49 +33,243 @@ class TrainStep:
         model: keras.Model,
         *,
         device: str,
-        learning_rate: float,
+        learning_rate: Any,
         weight_decay: float = 0.0,
         gradient_clip: float = 1.0,
+        ema_decay: float | None = None,
+        grad_accum: int = 1,
+        scale_loss: bool = False,
         jit_compile: bool = False,
     ) -> None:
         self.model = model
         self.device = device
+        self.grad_accum = grad_accum
         self.traces = 0
         self._gradient_clip = gradient_clip
+        self._ema_decay = ema_decay
+        self._scales = scale_loss
+        self._micro_rows: int | None = None  # fewer than a batch has, once memory ran out
+        self._batches_added = 0
+        self._rows_done = 0  # of a batch that ran out of memory
+        self._gradient_sum: tf.Tensor | None = None
+        self._weight_sum: tf.Tensor | None = None
+        self._average: tf.Variable | None = None
+        self._built = False
         # Made outside this scope, the optimiser would keep its counters on the default device.
         with tf.device(device):
             self.optimizer = keras.optimizers.AdamW(
                 learning_rate, beta_2=0.98, weight_decay=weight_decay
             )
-        self._compiled = tf.function(self._update, jit_compile=jit_compile)
+            self.skipped = tf.Variable(0, dtype=tf.int64, trainable=False, name="skipped")
+            self.skipped_in_a_row = tf.Variable(0, dtype=tf.int64, trainable=False, name="in_a_row")
+            scale = FIRST_LOSS_SCALE if scale_loss else 1.0
+            self.loss_scale = tf.Variable(scale, trainable=False, name="loss_scale")
+            self._good_steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="good_steps")
+        # The update does not depend on the batch's shape, so it is compiled apart from the gradients,
+        # once, on all weights laid end to end: a handful of kernels instead of a thousand.
+        self._gradients = tf.function(self._compute_gradients, jit_compile=jit_compile)
+        self._update = tf.function(self._apply_gradients, jit_compile=jit_compile)
 
-    def __call__(self, batch: Any) -> dict[str, tf.Tensor]:
-        """Update the weights once; returns the losses, still on the device."""
+    # -- calling it --
+
+    def __call__(self, batch: Any) -> Losses:
+        """Work on one batch; the weights change when `grad_accum` of them have been seen."""
         with tf.device(self.device):  # around the call: XLA ignores a scope inside the function
-            if not self.optimizer.built:
-                self._build(batch)
-            losses: dict[str, tf.Tensor] = self._compiled(batch)
+            if not self._built:
+                self.build(batch)
+            losses = self._add_gradients(batch)
+            self._batches_added += 1
+            if self._batches_added == self.grad_accum:
+                losses["gradient_norm"] = self._finish_update()
             # Without this a GPU step would end when it is queued, and its time be charged to the
             # transfer behind it.
             wait_for_gpu([losses["loss"]], self.device)
         return losses
 
-    def _build(self, batch: Any) -> None:
-        """Create every variable now, eagerly, and prove that it lives on the model device."""
-        self.model.compute_losses(batch)
-        self.optimizer.build(self.model.trainable_variables)
-        check_placement([*self.model.variables, *self.optimizer.variables], self.device)
+    def apply_what_is_left(self) -> bool:
+        """Update with the gradients of fewer batches than usual, at a run's very end."""
+        if not self._batches_added:
+            return False
+        with tf.device(self.device):
+            self._finish_update()
+        return True
 
-    def _update(self, batch: Any) -> dict[str, tf.Tensor]:
+    @property
+    def at_update(self) -> bool:
+        """Whether the last batch completed an update, so that a checkpoint may be made."""
+        return self._batches_added == 0
+
+    @property
+    def updates(self) -> int:
+        """Updates that changed the weights."""
+        return int(self.optimizer.iterations.numpy())
+
+    def halve_micro_batch(self, rows: int) -> int | None:
+        """Work on half as many rows at a time from now on; None if there is nothing to halve."""
+        size = self._micro_rows or rows
+        smaller = next((n for n in range(size // 2, 0, -1) if size % n == 0), None)
+        if smaller is not None:
+            self._micro_rows = smaller
+        return smaller
+
+    def _add_gradients(self, batch: Any) -> Losses:
+        rows = _rows(batch)
+        size = min(self._micro_rows or rows, rows)
+        parts = []
+        while self._rows_done < rows:  # where memory ran out, the next call goes on from here
+            part = _slice(batch, self._rows_done, self._rows_done + size)
+            losses, gradients = self._gradients(part)
+            first = self._gradient_sum is None
+            weight = losses["weight"]
+            self._gradient_sum = gradients if first else self._gradient_sum + gradients
+            self._weight_sum = weight if first else self._weight_sum + weight
+            self._rows_done += size
+            parts.append(losses)
+        self._rows_done = 0
+        return _weighted_mean(parts)
+
+    def _finish_update(self) -> tf.Tensor:
+        gradients, weight = self._gradient_sum, self._weight_sum
+        self._gradient_sum = self._weight_sum = None
+        self._batches_added = 0
+        return self._update(gradients, weight)
+
+    # -- the weights --
+
+    @contextlib.contextmanager
+    def averaged_weights(self) -> Iterator[None]:
+        """Within, the model has its averaged weights, for validation and samples."""
+        if self._average is None:
+            yield
+            return
+        with tf.device(self.device):
+            self._assign_weights(self._average)
+        try:
+            yield
+        finally:
+            with tf.device(self.device):
+                self._assign_weights(self.weights)
+
+    def take_weights(self) -> None:
+        """Go on from the weights the model has now; its average starts from them too."""
+        with tf.device(self.device):
+            flat = _flatten(self.model.trainable_variables)
+            self.weights.assign(flat)
+            if self._average is not None:
+                self._average.assign(flat)
+
+    def build(self, batch: Any = None) -> None:
+        """Create every variable, and prove where it lives; a batch builds a model that is not."""
+        with tf.device(self.device):
+            if not self.model.built:
+                self.model.compute_losses(batch, step=tf.constant(0), training=False)
+            flat = _flatten(self.model.trainable_variables)
+            # The model's own variables follow this one, update by update.
+            self.weights = keras.Variable(flat, name="weights")
+            self._average = None if self._ema_decay is None else tf.Variable(flat, trainable=False)
+            self.optimizer.build([self.weights])
+        self._built = True
+        check_placement([*self.model.variables, *self.variables.values()], self.device)
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """All that must be kept besides the model's weights, to go on exactly from here."""
+        kept = {
+            "skipped": self.skipped,
+            "skipped_in_a_row": self.skipped_in_a_row,
+            "loss_scale": self.loss_scale,
+            "good_steps": self._good_steps,
+        }
+        for variable in self.optimizer.variables:
+            kept[variable.path.split("/")[-1]] = variable
+        if self._average is not None:
+            kept["average"] = self._average
+        return kept
+
+    # -- inside the graph --
+
+    def _compute_gradients(self, batch: Any) -> tuple[Losses, tf.Tensor]:
+        """The losses, and the gradient of all weights end to end, times the batch's weight."""
         self.traces += 1  # runs only while TensorFlow traces
-        with tf.GradientTape() as tape:
-            losses = self.model.compute_losses(batch)
         weights = self.model.trainable_variables
-        gradients, norm = tf.clip_by_global_norm(
-            tape.gradient(losses["loss"], weights), self._gradient_clip
-        )
-        self.optimizer.apply_gradients(zip(gradients, weights, strict=True))
-        return {**losses, "gradient_norm": norm}
+        with tf.GradientTape() as tape:
+            losses = self.model.compute_losses(batch, step=self.optimizer.iterations, training=True)
+            scaled = losses["loss"] * self.loss_scale
+        losses = {"weight": tf.constant(1.0), **losses}
+        flat = _flatten(tape.gradient(scaled, weights, unconnected_gradients="zero"))
+        # A loss that is not finite must show even where its gradient happens to be.
+        unscale = losses["weight"] / self.loss_scale + 0.0 * losses["loss"]
+        return losses, flat * unscale
+
+    def _apply_gradients(self, gradients: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
+        gradients /= tf.maximum(weight, 1e-6)
+        norm = tf.norm(gradients)
+        clipped = gradients * tf.minimum(1.0, self._gradient_clip / tf.maximum(norm, 1e-12))
+        good = tf.math.is_finite(norm)
+        tf.cond(good, lambda: self._change_weights(clipped), self._skip)
+        return norm
+
+    def _change_weights(self, gradients: tf.Tensor) -> tf.Tensor:
+        self.optimizer.apply([gradients], [self.weights])
+        self._assign_weights(self.weights)
+        if self._average is not None:
+            # Early on the average follows quickly, or it would remember the first, random weights.
+            done = tf.cast(self.optimizer.iterations, tf.float32)
+            decay = tf.minimum(self._ema_decay, (1.0 + done) / (10.0 + done))
+            self._average.assign(self._average * decay + self.weights * (1.0 - decay))
+        self.skipped_in_a_row.assign(0)
+        if self._scales:
+            self._good_steps.assign_add(1)
+            grow = self._good_steps % LOSS_SCALE_GROWTH_STEPS == 0
+            self.loss_scale.assign(tf.where(grow, self.loss_scale * 2.0, self.loss_scale))
+        return tf.constant(0)
+
+    def _skip(self) -> tf.Tensor:
+        self.skipped.assign_add(1)
+        # In half precision a scaled gradient may overflow without anything being wrong.
+        self.skipped_in_a_row.assign_add(tf.cast(self.loss_scale <= 1.0, tf.int64))
+        if self._scales:
+            self._good_steps.assign(0)
+            self.loss_scale.assign(tf.maximum(1.0, self.loss_scale / 2.0))
+        return tf.constant(0)
+
+    def _assign_weights(self, flat: Any) -> None:
+        at = 0
+        flat = tf.convert_to_tensor(flat)
+        for variable in self.model.trainable_variables:
+            size = math.prod(variable.shape)
+            part = tf.reshape(flat[at : at + size], variable.shape)
+            variable.assign(tf.cast(part, variable.dtype))
+            at += size
+
+
+def _flatten(tensors: Any) -> tf.Tensor:
+    return tf.concat([tf.reshape(tf.cast(t, tf.float32), [-1]) for t in tensors], axis=0)
+
+
+def _rows(batch: Any) -> int:
+    return int(max(t.shape[0] for t in tf.nest.flatten(batch) if t.shape.rank))
+
+
+def _slice(batch: Any, start: int, stop: int) -> Any:
+    """Some rows of a batch; what has no rows (a seed) goes along whole."""
+    rows = _rows(batch)
+    if stop - start >= rows:
+        return batch
+    return tf.nest.map_structure(
+        lambda t: t[start:stop] if t.shape.rank and t.shape[0] == rows else t, batch
+    )
+
+
+def _weighted_mean(parts: list[Losses]) -> Losses:
+    if len(parts) == 1:
+        return dict(parts[0])
+    weight = tf.add_n([part["weight"] for part in parts])
+    mean = {
+        name: tf.add_n([part[name] * part["weight"] for part in parts]) / tf.maximum(weight, 1e-6)
+        for name in parts[0]
+    }
+    return {**mean, "weight": weight}
 
 
 def check_placement(variables: list[Any], device: str) -> None:

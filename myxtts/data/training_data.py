@@ -1,0 +1,347 @@
+"""What a trainer is fed: endless batches from an exact place, and fixed ones for validation."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from myxtts.config.config import DataConfig
+from myxtts.data.audio import bucket_samples
+from myxtts.data.batching import MASKED, Batch, BatchPlan, Bucket
+from myxtts.data.buckets import assign_buckets, rows_per_batch
+from myxtts.data.clips import REMEDIES
+from myxtts.data.loader import REFERENCE_SECONDS, HostBatch, HostBatches, Plan
+from myxtts.data.prepare import PreparedData, plan_batches, prepare_data
+from myxtts.data.table import ClipTable, Ints
+from myxtts.data.tokenizers import Tokenizer
+from myxtts.errors import ConfigError, DataError
+
+log = logging.getLogger(__name__)
+
+HELD_OUT_SHARE = 0.05
+MIN_CLIPS_TO_HOLD_OUT = 10
+MAX_HELD_OUT = 200
+FINGERPRINT_VERSION = 1  # raised when the same settings would give other batches
+VALIDATION_SEED = 0  # not the run's, so that runs with different seeds can be compared
+
+
+class DroppedClip(NamedTuple):
+    """A listed clip that is not used; `row` counts the clips of its list from 1."""
+
+    data: str  # the folder of the list
+    audio_file: str
+    row: int
+    reason: str
+    detail: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class FixedPlan:
+    """Batches in one order for ever."""
+
+    batches: tuple[Batch, ...]
+    seed: int = VALIDATION_SEED
+    epoch: int = 0
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, position: int) -> Batch:
+        return self.batches[position]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """The clips of a run and the batches made of them.
+
+    The `clips` of every batch count through the training clips and then the validation clips.
+    """
+
+    tokenizer: Tokenizer
+    train: ClipTable
+    validation: ClipTable | None
+    dropped: tuple[DroppedClip, ...]
+    listed: int  # clips of all lists, kept and dropped
+    plan: BatchPlan  # of the first epoch
+    fingerprint: str  # equal: a saved epoch and position mean the same batch
+    _source: HostBatches = field(repr=False)
+    _validation_source: HostBatches | None = field(repr=False)
+    _validation_plan: FixedPlan = field(repr=False)
+    _static_shapes: bool = field(repr=False)
+
+    def batches(self, *, epoch: int = 0, position: int = 0) -> Iterator[HostBatch]:
+        """All batches from a place on, epoch after epoch for ever; each tells its own `place`.
+
+        The end of an epoch, which is where a run may have stopped, is the start of the next.
+        """
+        plan = self.plan.for_epoch(epoch)
+        plan.skip_to(position)  # refuses what is outside
+        return self._source.for_plan(plan, start=position).forever()
+
+    def validation_batches(self) -> Iterable[HostBatch]:
+        """Every validation clip once; the same batches, crops and references each time."""
+        return () if self._validation_source is None else self._validation_source
+
+    def largest_batch_spec(self) -> dict[str, Any] | None:
+        """The `tf.TensorSpec`s of the largest batch; None where each batch has its own shape."""
+        if not self._static_shapes:
+            return None
+        shapes = {(stats.rows, stats.bucket) for stats in self.plan.bucket_stats()}
+        shapes |= {(len(batch.indices), batch.bucket) for batch in self._validation_plan.batches}
+        rows, bucket = max(shapes, key=lambda shape: _batch_bytes(*shape))
+        return self._source.spec(bucket, rows=rows)
+
+    @property
+    def num_lost(self) -> int:
+        """Clips that could be read at the start and no longer."""
+        own = self._validation_source
+        shared = own is None or own.lost is self._source.lost
+        return len(self._source.lost) + (0 if shared or own is None else len(own.lost))
+
+    def clip_names(self, indices: Iterable[int]) -> list[str]:
+        """The files behind the `clips` of a batch; masked rows are left out."""
+        first = len(self.train)
+        names = []
+        for index in map(int, indices):
+            table, row = (self.train, index) if index < first else (self.validation, index - first)
+            if index >= 0 and table is not None:
+                names.append(str(table.folder / table.paths[row]))
+        return names
+
+    def write_dropped(self, path: Path) -> None:
+        """Every dropped clip of all lists as CSV, whole or not at all; only a header if none."""
+        partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            try:
+                # A row that was no UTF-8 is still listed, with its odd bytes made visible.
+                with partial.open(
+                    "w", newline="", encoding="utf-8", errors="backslashreplace"
+                ) as file:
+                    table = csv.writer(file)
+                    table.writerow(DroppedClip._fields)
+                    table.writerows(self.dropped)
+                partial.replace(path)
+            finally:
+                partial.unlink(missing_ok=True)
+        except OSError as error:
+            raise DataError(
+                f"The list of dropped clips {path} cannot be written: {error}",
+                "name a file in a folder that exists and may be written to",
+            ) from error
+
+
+def prepare_training(
+    config: DataConfig,
+    *,
+    seed: int,
+    steps: int | None = None,
+    tokenizer: Tokenizer | None = None,
+    buckets: Sequence[Bucket] | None = None,
+    on_list: Callable[[int], None] = lambda clips: None,
+    on_clip: Callable[[], None] = lambda: None,
+) -> TrainingData:
+    """Read and judge the data that the settings name, and plan the batches.
+
+    `buckets` keeps the shapes of an earlier run, whose places would mean other batches if `steps`
+    had changed since and shapes were chosen anew. `on_list` is told the number of clips whenever a
+    pass over clips begins (each list, each cache), `on_clip` each clip done.
+    """
+    if config.train_data is None:
+        raise ConfigError(
+            "No training data is given.",
+            "--train-data DIR, data.train_data in the config file, or try `myxtts demo`",
+        )
+    prepared = prepare_data(
+        config.train_data, config, tokenizer=tokenizer, on_list=on_list, on_clip=on_clip
+    )
+    lists = [prepared]
+    validation: ClipTable | None
+    if config.val_data is not None:
+        lists.append(
+            prepare_data(
+                config.val_data,
+                config,
+                tokenizer=prepared.tokenizer,
+                on_list=on_list,
+                on_clip=on_clip,
+            )
+        )
+        train, validation = (each.table() for each in lists)
+        whole = train
+    else:
+        table = prepared.table()
+        kept, held_out = _hold_out(table)
+        whole = table.take(np.concatenate([kept, held_out]))
+        train = table.take(kept)
+        validation = table.take(held_out) if len(held_out) else None
+
+    plan = plan_batches(train, config, seed=seed, steps=steps)
+    if buckets is not None:
+        plan = replace(plan, buckets=tuple(buckets))
+    elif config.static_shapes == "one" and validation is not None:
+        plan = replace(plan, buckets=(_around(plan.buckets[0], validation),))
+    shared = config.val_data is None  # validation clips lie behind the training clips of one table
+    fixed = _plan_validation(validation, plan, first_clip=len(train) if shared else 0)
+
+    def open_source(
+        table: ClipTable, plan: Plan, *, num_references: int | None = None, first_clip: int = 0
+    ) -> HostBatches:
+        work = len(table) if config.cache else int(np.count_nonzero(~table.native))
+        if work:
+            on_list(work)
+        return HostBatches(
+            table,
+            plan,
+            cache=config.cache,
+            use_tf=config.use_tf_native_loading,
+            num_workers=config.num_workers,
+            static_shapes=config.static_shapes != "off",
+            num_references=num_references,
+            first_clip=first_clip,
+            on_clip=on_clip,
+        )
+
+    source = open_source(whole, plan, num_references=len(train))
+    validation_source = None
+    if validation is not None:
+        own = source if shared else open_source(validation, fixed, first_clip=len(train))
+        # A tf.data pipeline takes half a second to start, each time: more than the reading itself.
+        validation_source = own.for_plan(fixed, use_tf=False)
+    return TrainingData(
+        tokenizer=prepared.tokenizer,
+        train=train,
+        validation=validation,
+        dropped=tuple(clip for each in lists for clip in _dropped(each)),
+        listed=sum(len(each.manifest) for each in lists),
+        plan=plan,
+        fingerprint=_fingerprint(train, plan, config),
+        _source=source,
+        _validation_source=validation_source,
+        _validation_plan=fixed,
+        _static_shapes=config.static_shapes != "off",
+    )
+
+
+def _hold_out(table: ClipTable) -> tuple[Ints, Ints]:
+    """Which clips train, and which validate: by a hash of the path, so that new clips move none."""
+    draws = np.array([_hash_to_unit(path) for path in table.paths])
+    left = np.bincount(table.speakers, minlength=len(table.speaker_names))
+    held_out: list[int] = []
+    if len(table) >= MIN_CLIPS_TO_HOLD_OUT:
+        for clip in np.argsort(draws, kind="stable").tolist():
+            if len(held_out) == MAX_HELD_OUT or (held_out and draws[clip] >= HELD_OUT_SHARE):
+                break
+            if left[table.speakers[clip]] > 1:  # a speaker without a training clip is not learnt
+                left[table.speakers[clip]] -= 1
+                held_out.append(clip)
+    if held_out:
+        log.info(
+            "No validation data is given: %d of %d training clips (%.1f %%) are held out for it",
+            len(held_out),
+            len(table),
+            100 * len(held_out) / len(table),
+        )
+    else:
+        log.info(
+            "No validation data is given, and %d clips of %d speakers are too few to hold any out",
+            len(table),
+            len(table.speaker_names),
+        )
+    chosen = np.array(sorted(held_out), np.int64)
+    return np.setdiff1d(np.arange(len(table)), chosen), chosen
+
+
+def _hash_to_unit(path: str) -> float:
+    digest = hashlib.sha256(path.encode(errors="surrogateescape")).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
+
+
+def _around(bucket: Bucket, table: ClipTable) -> Bucket:
+    """A bucket that also holds these clips, in the same steps of 8 frames and 4 tokens."""
+    frames, tokens = int(table.frames.max()), int(table.token_lengths.max())
+    return Bucket(max(bucket.frames, -(-frames // 8) * 8), max(bucket.tokens, -(-tokens // 4) * 4))
+
+
+def _plan_validation(table: ClipTable | None, plan: BatchPlan, *, first_clip: int) -> FixedPlan:
+    """The training shapes, so that nothing compiles anew, and one more if a clip fits none."""
+    if table is None:
+        return FixedPlan(())
+    frames, tokens = table.frames, table.token_lengths
+    buckets = plan.buckets
+    fits = np.zeros(len(table), bool)
+    for bucket in buckets:
+        fits |= (frames <= bucket.frames) & (tokens <= bucket.tokens)
+    if not fits.all():
+        extra = _around(Bucket(1, 1), table.take(np.flatnonzero(~fits)))
+        buckets = tuple(sorted({*buckets, extra}))
+        log.info(
+            "%d validation clips fit no training shape and get their own: %d frames, %d tokens",
+            np.count_nonzero(~fits),
+            *extra,
+        )
+    bucket_of = assign_buckets(frames, tokens, buckets=buckets)
+    all_rows = rows_per_batch(
+        np.array([bucket.frames for bucket in buckets], np.int64),
+        batch_size=plan.batch_size,
+        batch_frames=plan.batch_frames,
+    )
+    batches = []
+    for number, (bucket, rows) in enumerate(zip(buckets, all_rows.tolist(), strict=True)):
+        members = np.flatnonzero(bucket_of == number)
+        members = members[np.argsort(frames[members], kind="stable")] + first_clip
+        for start in range(0, len(members), rows):
+            indices = np.full(rows, MASKED, np.int64)
+            some = members[start : start + rows]
+            indices[: len(some)] = some
+            batches.append(Batch(indices, bucket))
+    return FixedPlan(tuple(batches))
+
+
+def _batch_bytes(rows: int, bucket: Bucket) -> int:
+    return rows * (2 * bucket_samples(bucket.frames) + 4 * bucket.tokens)
+
+
+def _dropped(prepared: PreparedData) -> Iterator[DroppedClip]:
+    folder = str(prepared.manifest.folder)
+    for i, verdict in enumerate(prepared.verdicts):
+        if not verdict.kept:
+            yield DroppedClip(
+                folder,
+                prepared.manifest.audio[i],
+                i + 1,
+                verdict.reason,
+                verdict.detail,
+                REMEDIES[verdict.reason],
+            )
+
+
+def _fingerprint(table: ClipTable, plan: BatchPlan, config: DataConfig) -> str:
+    """Of everything that decides what a place in training holds, and of nothing else."""
+    settings = {
+        "version": FINGERPRINT_VERSION,
+        "seed": plan.seed,
+        "buckets": plan.buckets,
+        "batch_size": None if plan.batch_frames else plan.batch_size,
+        "batch_frames": plan.batch_frames,
+        "balance": config.balance,
+        "own_lengths": config.static_shapes == "off",
+        "reference_seconds": REFERENCE_SECONDS,
+        "speakers": table.speaker_names,
+        "paths": table.paths,
+    }
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    for column in (table.samples, table.token_lengths, table.speakers, table.languages):
+        digest.update(column.tobytes())
+    for ids in table.tokens:
+        digest.update(ids.tobytes())
+    return digest.hexdigest()

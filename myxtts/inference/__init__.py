@@ -1,0 +1,1 @@
+"""Speaks: from a trained model to audio."""

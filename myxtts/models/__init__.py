@@ -1,0 +1,1 @@
+"""The voice model: text, language and a reference become a mel spectrogram."""

@@ -1,0 +1,100 @@
+"""The few layers every part of the voice model is made of.
+
+Shapes: B batch, L length (tokens or frames), C channels, D conditioning. Masks are floats [B, L, 1],
+1 where a position is real; every layer keeps padding at zero, so that it never leaks into speech.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+class Conv(keras.layers.Layer):
+    """A convolution over length with zeros beyond both ends.
+
+    TensorFlow has no gradient for dilated ones on a CPU without XLA. So every `dilation`-th position
+    is put into a row of its own, where the taps lie side by side, and sorted back afterwards.
+    """
+
+    def __init__(
+        self, filters: int, kernel_size: int = 5, *, dilation: int = 1, **layer: Any
+    ) -> None:
+        super().__init__(**layer)
+        self.filters, self.kernel_size, self.dilation = filters, kernel_size, dilation
+
+    def build(self, shape: Any) -> None:
+        """Make the weights."""
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=[self.kernel_size, shape[-1], self.filters],
+            initializer="glorot_uniform",
+        )
+        self.bias = self.add_weight(name="bias", shape=[self.filters], initializer="zeros")
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """[B, L, C] to [B, L, filters]."""
+        length = x.shape[1] or tf.shape(x)[1]
+        if self.dilation > 1:
+            x = tf.pad(x, [[0, 0], [0, -length % self.dilation], [0, 0]])
+            x = _swap_positions(x, self.dilation)
+        y = tf.nn.conv1d(x, self.kernel, stride=1, padding="SAME") + self.bias
+        if self.dilation > 1:
+            y = _swap_positions(y, -self.dilation)[:, :length]
+        return y
+
+
+def _swap_positions(x: tf.Tensor, dilation: int) -> tf.Tensor:
+    """[B, L, C] to [B * dilation, L / dilation, C], or back where the dilation is negative."""
+    rows, length, width = tf.shape(x)[0], x.shape[1] or tf.shape(x)[1], x.shape[2]
+    if dilation > 0:
+        shape, result = [rows, length // dilation, dilation, width], [-1, length // dilation, width]
+    else:
+        shape, result = [rows // -dilation, -dilation, length, width], [-1, length * -dilation, width]
+    return tf.reshape(tf.transpose(tf.reshape(x, shape), [0, 2, 1, 3]), result)
+
+
+class FilmBlock(keras.layers.Layer):
+    """A pre-norm residual convolution whose input is scaled and shifted by the voice (FiLM)."""
+
+    def __init__(self, width: int, *, dilation: int = 1, **layer: Any) -> None:
+        super().__init__(**layer)
+        self.norm = keras.layers.LayerNormalization(
+            epsilon=1e-5, center=False, scale=False, name="norm"
+        )
+        # Starts as no modulation at all, so that the text is learned first.
+        self.film = keras.layers.Dense(2 * width, kernel_initializer="zeros", name="film")
+        self.conv = Conv(width, dilation=dilation, name="conv")
+
+    def call(self, x: tf.Tensor, voice: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """[B, L, C] with the voice [B, D]; the same shape."""
+        scale, shift = tf.split(self.film(voice)[:, None, :], 2, axis=-1)
+        modulated = (self.norm(x) * (1.0 + scale) + shift) * tf.cast(mask, x.dtype)
+        return x + tf.nn.silu(self.conv(modulated))
+
+
+class SelfAttention(keras.layers.Layer):
+    """Pre-norm residual attention over real positions only."""
+
+    def __init__(self, width: int, *, heads: int = 2, **layer: Any) -> None:
+        super().__init__(**layer)
+        self.norm = keras.layers.LayerNormalization(epsilon=1e-5, name="norm")
+        self.attention = keras.layers.MultiHeadAttention(heads, width // heads, name="heads")
+
+    def call(self, x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """[B, L, C] to the same; masked positions are not looked at."""
+        normed = self.norm(x)
+        seen = tf.cast(mask, tf.bool)[:, None, :, 0]  # [B, 1, L]
+        return x + self.attention(normed, normed, attention_mask=seen)
+
+
+def length_mask(lengths: tf.Tensor, size: int | tf.Tensor) -> tf.Tensor:
+    """1 for the real positions of each row: floats [B, size, 1]."""
+    return tf.cast(tf.range(size)[None, :] < lengths[:, None], tf.float32)[..., None]
+
+
+def masked_mean(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Mean over the length [B, C] of [B, L, C]; 0 for a row without a real position."""
+    return tf.reduce_sum(values * mask, axis=1) / tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)

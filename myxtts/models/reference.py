@@ -1,0 +1,82 @@
+"""Who speaks: a few seconds of reference become the voice that modulates every block.
+
+Shapes: B batch, R reference frames, M mels, D voice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from myxtts.models.harmonics import REFERENCE_PITCH
+from myxtts.models.layers import Conv, length_mask, masked_mean
+
+SPECTRUM_NOISE, PITCH_NOISE, LATENT_DROPOUT = 0.05, 0.02, 0.25
+PITCH_SPREAD = 0.35  # about how far apart voices lie, in natural-log pitch
+
+
+class Voice(NamedTuple):
+    """What is known of a speaker: the vector for the blocks, and the pitch the contour is around."""
+
+    vector: tf.Tensor  # [B, D]
+    log_pitch: tf.Tensor  # [B], the median in natural-log Hz
+
+
+class ReferenceEncoder(keras.layers.Layer):
+    """Average spectrum, pitch statistics and learned latents of a reference, mixed by two layers.
+
+    Measured statistics carry over to voices never heard; latents alone do not, so they are dropped
+    now and then, and the rest has to do without.
+    """
+
+    def __init__(self, width: int, *, latents: int = 32, **layer: Any) -> None:
+        super().__init__(**layer)
+        self.latent_conv = Conv(2 * latents, 3, name="latent_conv")
+        self.latent_score = keras.layers.Dense(1, name="latent_score")
+        self.latent_out = keras.layers.Dense(latents, name="latents")
+        self.hidden = keras.layers.Dense(2 * width, activation="silu", name="hidden")
+        self.out = keras.layers.Dense(width, activation="tanh", name="out")
+
+    def call(
+        self, mels: tf.Tensor, lengths: tf.Tensor, pitch: tf.Tensor, seed: tf.Tensor | None
+    ) -> Voice:
+        """Normalised mels [B, R, M] and pitch in Hz [B, R]; a seed adds training's noise."""
+        mask = length_mask(lengths, mels.shape[1])
+        spectrum = masked_mean(mels, mask)
+        log_pitch, deviation = _pitch_statistics(pitch)
+        latents = self._latents(mels, mask)
+        noised = log_pitch
+        if seed is not None:
+            spectrum += SPECTRUM_NOISE * tf.random.stateless_normal(tf.shape(spectrum), seed)
+            noised += PITCH_NOISE * tf.random.stateless_normal(tf.shape(log_pitch), seed + [0, 1])
+            kept = tf.random.stateless_uniform([tf.shape(mels)[0], 1], seed + [0, 2])
+            latents *= tf.cast(kept > LATENT_DROPOUT, latents.dtype)
+        numbers = tf.stack(
+            [(noised - np.log(REFERENCE_PITCH)) / PITCH_SPREAD, deviation / PITCH_SPREAD], axis=1
+        )
+        known = tf.concat([spectrum, numbers, tf.cast(latents, tf.float32)], axis=1)
+        return Voice(self.out(self.hidden(known)), log_pitch)
+
+    def _latents(self, mels: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        frames = tf.nn.silu(self.latent_conv(mels * mask))
+        scores = tf.cast(self.latent_score(frames), tf.float32)
+        weights = tf.nn.softmax(scores - 1e9 * (1.0 - mask), axis=1)
+        return self.latent_out(tf.reduce_sum(tf.cast(frames, tf.float32) * weights, axis=1))
+
+
+def _pitch_statistics(pitch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Median and deviation [B] of log pitch over voiced frames; a common voice's where none is."""
+    voiced = tf.cast(pitch > 0, tf.float32)
+    count = tf.reduce_sum(voiced, axis=1)
+    logs = tf.math.log(tf.maximum(pitch, 1.0))
+    ordered = tf.sort(tf.where(pitch > 0, logs, 1e9), axis=1)  # unvoiced frames come last
+    middle = tf.cast(tf.maximum(count - 1.0, 0.0) / 2.0, tf.int32)
+    median = tf.gather(ordered, middle, axis=1, batch_dims=1)
+    median = tf.where(count > 0, median, np.float32(np.log(REFERENCE_PITCH)))
+    # Around the median and bounded, so that an octave error of the tracker does not count for much.
+    off = tf.clip_by_value(logs - median[:, None], -0.5, 0.5)
+    variance = tf.reduce_sum(tf.square(off) * voiced, axis=1) / tf.maximum(count, 1.0)
+    return median, tf.sqrt(variance + 1e-8)

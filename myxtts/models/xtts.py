@@ -1,0 +1,285 @@
+"""XTTS: text, language and a reference become a mel spectrogram, aligned without a teacher.
+
+Shapes: B batch, T text, F frames, R reference frames, M mels, C channels. A batch is what the data
+device makes (`myxtts.data.device_stage`); a clip's loss is the same whatever it is padded to and
+whoever it shares a batch with, and every clip counts the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from myxtts.config.config import ModelConfig
+from myxtts.data.audio import NUM_MELS
+from myxtts.data.text import LANGUAGES
+from myxtts.models.alignment import (
+    alignment_from_durations,
+    diagonal_prior,
+    log_likelihood,
+    places_in_tokens,
+    search_alignment,
+    spread,
+)
+from myxtts.models.decoder import Decoder
+from myxtts.models.encoder import TextEncoder
+from myxtts.models.harmonics import harmonic_template
+from myxtts.models.layers import length_mask
+from myxtts.models.mels import denormalize, normalize
+from myxtts.models.predictors import Predictor
+from myxtts.models.reference import ReferenceEncoder, Voice
+
+PRIOR_STRENGTH, PRIOR_STEPS = 2000.0, 200.0  # the diagonal prior fades out over these steps
+PITCH_SCALE = 0.2  # natural-log pitch of one unit of the pitch predictor
+LOSS_WEIGHTS = {"mel": 1.0, "means": 0.5, "duration": 0.3, "pitch": 0.2, "voicing": 0.2}
+FLOW_STEPS = 16
+
+Batch = dict[str, tf.Tensor]
+
+
+class Text(NamedTuple):
+    """An encoded text: hidden states [B, T, C] and mean spectra [B, T, M]."""
+
+    hidden: tf.Tensor
+    means: tf.Tensor
+    mask: tf.Tensor
+
+
+class XTTS(keras.Model):
+    """The voice model. Every weight exists when it has been made."""
+
+    def __init__(self, config: ModelConfig, **model: Any) -> None:
+        super().__init__(name="xtts", **model)
+        self.config = config
+        encoder, decoder, voice = config.encoder_dim, config.decoder_dim, config.voice_dim
+        self.reference = ReferenceEncoder(voice, name="reference")
+        self.encoder = TextEncoder(
+            encoder,
+            blocks=config.encoder_blocks,
+            symbols=config.vocab_size,
+            languages=len(LANGUAGES),
+            name="encoder",
+        )
+        self.means = keras.layers.Dense(NUM_MELS, dtype="float32", name="means")
+        self.duration = Predictor(encoder * 3 // 4, outputs=1, name="duration")
+        self.pitch = Predictor(encoder * 3 // 4, outputs=2, name="pitch")
+        self.decoder = Decoder(
+            decoder,
+            blocks=config.decoder_blocks,
+            voice=voice,
+            flow=config.decoder_head == "flow",
+            name="decoder",
+        )
+        self.compute_losses(_smallest_batch(), step=tf.constant(0), training=False)
+        self.built = True
+
+    # -- training --
+
+    def compute_losses(
+        self, batch: Batch, *, step: tf.Tensor, training: bool
+    ) -> dict[str, tf.Tensor]:
+        """The losses of a batch, of which `loss` is to be minimised; `weight` counts its clips."""
+        alignment, text, voice, mels, frame_mask = self._align(batch, step, training)
+        pitch = tf.where(batch["voiced"], batch["pitch"], 0.0)
+        frames = self._frames(text, alignment, pitch)
+        if self.config.decoder_head == "flow":
+            mel_error = self._flow_error(frames, voice, mels, frame_mask, batch["seed"])
+        else:
+            off = self._decode(text, alignment, frames, voice, frame_mask) - mels
+            mel_error = tf.abs(off) + 0.5 * tf.square(off)
+        durations = tf.reduce_sum(alignment, axis=2)
+        duration_error = self._log_durations(text, voice) - tf.math.log(tf.maximum(durations, 1.0))
+        pitch_error, voicing_error = self._pitch_errors(text, alignment, voice, pitch, frame_mask)
+        means_error = tf.square(spread(text.means, alignment) - mels)
+        voiced = tf.cast(pitch > 0, tf.float32)
+        errors = {
+            "mel": _per_clip(tf.reduce_mean(mel_error, -1), frame_mask[..., 0]),
+            "means": _per_clip(tf.reduce_mean(means_error, -1), frame_mask[..., 0]),
+            "duration": _per_clip(tf.square(duration_error), text.mask[..., 0]),
+            "pitch": _per_clip(pitch_error, voiced),
+            "voicing": _per_clip(voicing_error, frame_mask[..., 0]),
+        }
+        # A masked row, or one with fewer frames than tokens, has no path and no say.
+        lengths = batch["token_lengths"]
+        usable = tf.cast((lengths > 0) & (batch["mel_lengths"] >= lengths), tf.float32)
+        weight = tf.reduce_sum(usable)
+        means = {
+            name: tf.reduce_sum(error * usable) / tf.maximum(weight, 1.0)
+            for name, error in errors.items()
+        }
+        loss = tf.add_n([LOSS_WEIGHTS[name] * mean for name, mean in means.items()])
+        return {"loss": loss, **means, "weight": weight}
+
+    def align(self, batch: Batch) -> tf.Tensor:
+        """Which token each frame of a batch says: zeros and ones [B, T, F], for pictures."""
+        return self._align(batch, tf.constant(int(PRIOR_STEPS)), training=False)[0]
+
+    def _align(self, batch: Batch, step: tf.Tensor, training: bool) -> tuple[Any, ...]:
+        mel_lengths, token_lengths = batch["mel_lengths"], batch["token_lengths"]
+        frame_mask = length_mask(mel_lengths, batch["mels"].shape[1])
+        mels = normalize(batch["mels"]) * frame_mask
+        voice = self.reference(
+            normalize(batch["reference_mels"]),
+            batch["reference_lengths"],
+            batch["reference_pitch"],
+            batch["seed"] if training else None,
+        )
+        text = self._encode(batch["tokens"], token_lengths, batch["languages"], voice)
+        prior = diagonal_prior(mels.shape[1], text.means.shape[1], mel_lengths, token_lengths)
+        fading = tf.maximum(0.0, 1.0 - tf.cast(step, tf.float32) / PRIOR_STEPS)
+        likelihood = log_likelihood(text.means, mels) + PRIOR_STRENGTH * fading * prior
+        alignment = search_alignment(tf.stop_gradient(likelihood), token_lengths, mel_lengths)
+        return alignment, text, voice, mels, frame_mask
+
+    def _pitch_errors(
+        self, text: Text, alignment: tf.Tensor, voice: Voice, pitch: tf.Tensor, mask: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        relative, voicing = self._predict_pitch(text, alignment, voice, mask)
+        logs = tf.math.log(tf.maximum(pitch, 1.0)) - voice.log_pitch[:, None]
+        # Beyond an octave from the reference's median it is the tracker's error, not the voice.
+        wanted = tf.clip_by_value(logs, -0.7, 0.7) / PITCH_SCALE
+        voiced = tf.cast(pitch > 0, tf.float32)
+        return (
+            tf.abs(relative - wanted),
+            tf.nn.sigmoid_cross_entropy_with_logits(labels=voiced, logits=voicing),
+        )
+
+    def _flow_error(
+        self, frames: tf.Tensor, voice: Voice, mels: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor
+    ) -> tf.Tensor:
+        """Squared error of the velocity at a random time between noise and mel."""
+        rows = tf.shape(mels)[0]
+        time = tf.random.stateless_uniform([rows], seed + [0, 3])
+        noise = tf.random.stateless_normal(tf.shape(mels), seed + [0, 4]) * mask
+        mixed = noise + time[:, None, None] * (mels - noise)
+        velocity = self.decoder(_join(frames, mixed), voice.vector, mask, time)
+        return tf.square(velocity - (mels - noise))
+
+    # -- speaking --
+
+    def listen(self, mels: tf.Tensor, lengths: tf.Tensor, pitch: tf.Tensor) -> Voice:
+        """The voice of references: log-mels [B, R, M], their lengths, pitch in Hz [B, R]."""
+        return self.reference(normalize(mels), lengths, pitch, None)
+
+    def speak(
+        self,
+        tokens: tf.Tensor,
+        token_lengths: tf.Tensor,
+        languages: tf.Tensor,
+        voice: Voice,
+        *,
+        speed: tf.Tensor | float = 1.0,
+        pitch_shift: tf.Tensor | float = 0.0,
+        seed: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Log-mels of texts, with their lengths, alignment, durations and pitch.
+
+        `pitch_shift` is in semitones; the seed matters to the flow head only.
+        """
+        text = self._encode(tokens, token_lengths, languages, voice)
+        lasting = tf.exp(self._log_durations(text, voice)) / speed
+        durations = tf.cast(tf.maximum(tf.round(lasting), 1.0) * text.mask[..., 0], tf.int32)
+        mel_lengths = tf.reduce_sum(durations, axis=1)
+        alignment = alignment_from_durations(durations, tf.reduce_max(mel_lengths))
+        mask = length_mask(mel_lengths, tf.reduce_max(mel_lengths))
+        relative, voicing = self._predict_pitch(text, alignment, voice, mask)
+        log_pitch = voice.log_pitch[:, None] + relative * PITCH_SCALE
+        log_pitch += pitch_shift * np.float32(np.log(2.0) / 12.0)
+        pitch = tf.where(voicing > 0, tf.exp(log_pitch), 0.0) * mask[..., 0]
+        frames = self._frames(text, alignment, pitch)
+        if self.config.decoder_head == "flow":
+            mels = self._follow_flow(frames, voice, mask, tf.constant([0, 0]) if seed is None else seed)
+        else:
+            mels = self._decode(text, alignment, frames, voice, mask)
+        return {
+            "mels": denormalize(mels),
+            "mel_lengths": mel_lengths,
+            "alignment": alignment,
+            "durations": durations,
+            "pitch": pitch,
+        }
+
+    def _follow_flow(
+        self, frames: tf.Tensor, voice: Voice, mask: tf.Tensor, seed: tf.Tensor
+    ) -> tf.Tensor:
+        """From noise to a mel in a few steps of the midpoint rule."""
+        shape = tf.concat([tf.shape(mask)[:2], [NUM_MELS]], axis=0)
+        mels = tf.random.stateless_normal(shape, seed) * mask
+
+        def velocity(at: tf.Tensor, time: float) -> tf.Tensor:
+            times = tf.fill([tf.shape(mask)[0]], tf.cast(time, tf.float32))
+            return self.decoder(_join(frames, at), voice.vector, mask, times)
+
+        for number in range(FLOW_STEPS):
+            time, width = number / FLOW_STEPS, 1.0 / FLOW_STEPS
+            half = mels + 0.5 * width * velocity(mels, time)
+            mels = mels + width * velocity(half, time + 0.5 * width)
+        return mels
+
+    # -- what both share --
+
+    def _encode(
+        self, tokens: tf.Tensor, lengths: tf.Tensor, languages: tf.Tensor, voice: Voice
+    ) -> Text:
+        mask = length_mask(lengths, tf.shape(tokens)[1])
+        hidden = self.encoder(tokens, languages, voice.vector, mask)
+        return Text(hidden, self.means(hidden) * mask, mask)
+
+    def _log_durations(self, text: Text, voice: Voice) -> tf.Tensor:
+        # Cut off: durations must not pull the text into saying less than it could.
+        hidden, vector = tf.stop_gradient(text.hidden), tf.stop_gradient(voice.vector)
+        return self.duration(hidden, vector, text.mask)[..., 0]
+
+    def _predict_pitch(
+        self, text: Text, alignment: tf.Tensor, voice: Voice, mask: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Pitch relative to the voice's median, in units of PITCH_SCALE, and voicing, as logits."""
+        seen = _join(spread(text.hidden, alignment), places_in_tokens(alignment))
+        relative, voicing = tf.unstack(self.pitch(seen, voice.vector, mask), axis=-1)
+        return relative, voicing
+
+    def _frames(self, text: Text, alignment: tf.Tensor, pitch: tf.Tensor) -> tf.Tensor:
+        """All that is known of each frame before it is decoded."""
+        voiced = tf.cast(pitch > 0, tf.float32)[..., None]
+        return _join(
+            spread(text.hidden, alignment),
+            spread(text.means, alignment),
+            places_in_tokens(alignment),
+            harmonic_template(pitch),
+            voiced,
+        )
+
+    def _decode(
+        self, text: Text, alignment: tf.Tensor, frames: tf.Tensor, voice: Voice, mask: tf.Tensor
+    ) -> tf.Tensor:
+        return spread(text.means, alignment) + self.decoder(frames, voice.vector, mask)
+
+
+def _join(*parts: tf.Tensor) -> tf.Tensor:
+    return tf.concat([tf.cast(part, parts[0].dtype) for part in parts], axis=-1)
+
+
+def _per_clip(errors: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Mean error of each clip [B] over its real positions; 0 where it has none."""
+    return tf.reduce_sum(errors * mask, 1) / tf.maximum(tf.reduce_sum(mask, 1), 1.0)
+
+
+def _smallest_batch() -> Batch:
+    """One clip of two tokens: enough to make every weight."""
+    frames, tokens = 4, 2
+    return {
+        "tokens": tf.zeros([1, tokens], tf.int32),
+        "token_lengths": tf.constant([tokens]),
+        "languages": tf.zeros([1], tf.int32),
+        "mels": tf.zeros([1, frames, NUM_MELS]),
+        "mel_lengths": tf.constant([frames]),
+        "pitch": tf.zeros([1, frames]),
+        "voiced": tf.zeros([1, frames], tf.bool),
+        "reference_mels": tf.zeros([1, frames, NUM_MELS]),
+        "reference_lengths": tf.constant([frames]),
+        "reference_pitch": tf.zeros([1, frames]),
+        "seed": tf.zeros([2], tf.int32),
+    }

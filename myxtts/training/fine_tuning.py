@@ -1,0 +1,88 @@
+"""Starts a run from another's weights: what matches is taken, what is new is said."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from myxtts.data.tokenizers import CharacterTokenizer, Tokenizer
+from myxtts.errors import ConfigError
+from myxtts.inference.voice_files import VoiceFiles
+from myxtts.training.snapshot import weight_names
+
+log = logging.getLogger(__name__)
+
+SYMBOLS = "encoder/symbols/embeddings"
+LEAST_MATCH = 0.5  # of the weights; less is another model, and most likely a mistake
+
+
+@dataclass(frozen=True)
+class Match:
+    """What of a model came from the other one, by name."""
+
+    taken: list[str]
+    extended: list[str]
+    new: list[str]
+    share: float  # of the numbers
+
+
+def load_matching_weights(model: Any, source: VoiceFiles) -> Match:
+    """Give the model the source's weights wherever name and shape agree; symbols may be added."""
+    taken, extended, new, found = [], [], [], 0
+    assignments = []
+    for name, variable in zip(weight_names(model.variables), model.variables, strict=True):
+        array, shape = source.weights.get(name), tuple(variable.shape)
+        if array is not None and array.shape == shape:
+            taken.append(name)
+            assignments.append((variable, array))
+        elif array is not None and name.endswith(SYMBOLS) and array.shape[1:] == shape[1:]:
+            grown = np.array(variable)
+            rows = min(len(grown), len(array))  # ids of old symbols stay, new ones come behind
+            grown[:rows] = array[:rows]
+            extended.append(name)
+            assignments.append((variable, grown))
+        else:
+            new.append(name)
+            continue
+        found += int(np.prod(shape))
+    share = found / max(1, model.count_params())
+    if share < LEAST_MATCH:
+        raise ConfigError(
+            f"Only {share:.0%} of the weights in {source.folder} fit this model.",
+            f"train the same model: --model-size {source.model.size}",
+        )
+    for variable, array in assignments:
+        variable.assign(array)
+    return Match(taken, extended, new, share)
+
+
+def describe_match(
+    match: Match, source: VoiceFiles, tokenizer: Tokenizer | None, speakers: list[str]
+) -> list[str]:
+    """What came along and what is new, in sentences."""
+    lines = [
+        f"Starting from {source.folder} (step {source.step}): {len(match.taken)} weights taken "
+        f"({match.share:.0%} of the numbers), {len(match.extended)} extended, {len(match.new)} new"
+    ]
+    lines += [f"  new: {name}" for name in match.new]
+    if tokenizer is not None:
+        old = set(source.tokenizer.symbols)
+        symbols = [symbol for symbol in tokenizer.symbols if symbol not in old]
+        shown = " ".join(symbols) if symbols else "none"
+        lines.append(f"Symbols: {len(old)} known, new: {shown}")
+    known = [name for name in speakers if name in source.speakers]
+    added = [name for name in speakers if name not in source.speakers]
+    lines.append(
+        f"Speakers: known {', '.join(known) or 'none'}; new {', '.join(added) or 'none'}"
+    )
+    return lines
+
+
+def joined_tokenizer(source: Tokenizer, fresh: Tokenizer) -> Tokenizer:
+    """The source's tokenizer with the new data's symbols behind its own."""
+    if isinstance(source, CharacterTokenizer) and isinstance(fresh, CharacterTokenizer):
+        return source.extended(fresh.symbols[4:])
+    return source

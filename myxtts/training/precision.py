@@ -1,0 +1,35 @@
+"""Which numbers the model computes with: what was asked, where the device has it."""
+
+from __future__ import annotations
+
+import logging
+
+from myxtts.pipeline.devices import DevicePlan
+from myxtts.pipeline.hardware import HARDWARE, Hardware
+
+log = logging.getLogger(__name__)
+
+BFLOAT16_CAPABILITY = (8, 0)  # Ampere
+FLOAT16_CAPABILITY = (7, 0)  # Volta: the first with tensor cores
+
+
+def choose_precision(plan: DevicePlan, *, mixed: bool, hardware: Hardware = HARDWARE) -> str:
+    """The Keras policy to train with, said in one line where it is not what was asked for."""
+    if not mixed:
+        return "float32"
+    if not plan.model_device.startswith("/GPU"):
+        log.info("Mixed precision: none on a CPU, which trains in float32%s", plan.note)
+        return "float32"
+    capability = hardware.compute_capability()
+    if capability >= BFLOAT16_CAPABILITY:
+        log.info("Mixed precision: bfloat16")
+        return "mixed_bfloat16"
+    if capability >= FLOAT16_CAPABILITY:
+        log.info("Mixed precision: float16 with loss scaling")
+        return "mixed_float16"
+    log.warning(
+        "Mixed precision is not used: this GPU (compute capability %d.%d) is no faster with it; "
+        "training in float32",
+        *capability,
+    )
+    return "float32"
