@@ -45,3 +45,7 @@ class MemoryBudgetError(DeviceError):
 
 class StageStalledError(MyXTTSError, RuntimeError):
     """A pipeline stage made no progress for longer than allowed."""
+
+
+class TrainingDivergedError(MyXTTSError, ArithmeticError):
+    """The loss or its gradient was not finite for many updates in a row."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from myxtts.cli.output import Debug, start_logging
-from myxtts.errors import ConfigError, MyXTTSError
+from myxtts.cli.output import Debug, quiet_native_output, start_logging
+from myxtts.errors import ConfigError
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
@@ -109,6 +109,14 @@ def train(
     init_from: Annotated[
         Path | None, typer.Option(help="Run or export whose weights to start from.")
     ] = None,
+    freeze: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PART,PART",
+            help="Keep these parts as they are: encoder, reference, means, duration, pitch, "
+            "decoder.",
+        ),
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE.yaml", help="Settings; flags win over them.")
     ] = None,
@@ -160,6 +168,7 @@ def train(
         "training.checkpoint_dir": checkpoint_dir,
         "training.resume": "require" if resume else "reset" if reset_training else None,
         "training.init_from": init_from,
+        "training.freeze": None if freeze is None else freeze.replace(" ", "").split(","),
         "training.tensorboard_log_dir": tensorboard_log_dir,
         "training.wandb": wandb,
     }
@@ -172,22 +181,31 @@ def train(
     if print_config:
         typer.echo(settings.to_yaml(), nl=False)
         return
+    _check_data(settings)
     _train(settings)
 
 
+def _check_data(settings: XTTSConfig) -> None:
+    for name, folder in (("train", settings.data.train_data), ("val", settings.data.val_data)):
+        if folder is None and name == "train":
+            raise ConfigError(
+                "There is no training data.",
+                "give --train-data DIR, or set data.train_data in the --config file, or try it "
+                "without data: myxtts demo",
+            )
+        if folder is not None and not folder.exists():
+            raise ConfigError(
+                f"The data folder {folder} does not exist.",
+                f"check the path given with --{name}-data",
+            )
+
+
 def _train(settings: XTTSConfig) -> None:
-    if settings.data.train_data is None:
-        raise ConfigError(
-            "There is no training data.",
-            "give --train-data DIR, or set data.train_data in the --config file, or see the engine "
-            "at work without data: myxtts demo",
-        )
-    if not settings.data.train_data.is_dir():
-        raise ConfigError(
-            f"The training data folder {settings.data.train_data} does not exist.",
-            "check the path given with --train-data",
-        )
-    raise MyXTTSError(
-        "This version of MyXTTS cannot train a voice yet: its engine is here, its model is not.",
-        "check your machine meanwhile: myxtts validate (add --simulate without two GPUs)",
-    )
+    with quiet_native_output():
+        from myxtts.training import make_trainer
+    with make_trainer(settings) as trainer:
+        result = trainer.train()
+    if result["stopped_by"] is not None:
+        typer.echo(f"Stopped at step {result['steps']}; the same command goes on from there.")
+        raise typer.Exit(128 + result["stopped_by"])
+    typer.echo(f"Trained {result['steps']} steps. Everything is in {trainer.run.path}")

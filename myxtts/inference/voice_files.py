@@ -1,4 +1,4 @@
-"""What a trained voice consists of, read from a run folder or from an export; nothing is unpickled."""
+"""What a trained voice consists of, from a run folder or an export; nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from myxtts.config.config import ModelConfig
 from myxtts.data.tokenizers import Tokenizer, tokenizer_from_dict
 from myxtts.errors import DataError
 from myxtts.training.checkpoints import CheckpointStore, load_checkpoint
-
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,7 @@ def search_alignment(
         [steps[0][:, :1], tf.fill([tf.shape(steps)[1], tokens - 1], IMPOSSIBLE)], axis=1
     )
 
-    def forward(
-        carry: tuple[tf.Tensor, tf.Tensor], here: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    def forward(carry: tuple[tf.Tensor, tf.Tensor], here: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         stay = carry[0]
         move = tf.pad(stay[:, :-1], [[0, 0], [1, 0]], constant_values=IMPOSSIBLE)
         return tf.maximum(stay, move) + here, move > stay

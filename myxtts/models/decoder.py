@@ -21,9 +21,7 @@ DILATIONS = (1, 2, 4)
 class Decoder(keras.layers.Layer):
     """Residual convolutions over frames, modulated by the voice in every block."""
 
-    def __init__(
-        self, width: int, *, blocks: int, voice: int, flow: bool, **layer: Any
-    ) -> None:
+    def __init__(self, width: int, *, blocks: int, voice: int, flow: bool, **layer: Any) -> None:
         super().__init__(**layer)
         self.project = keras.layers.Dense(width, name="project")
         if flow:

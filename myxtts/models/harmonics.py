@@ -1,4 +1,4 @@
-"""What a pitch looks like in mel bands: the decoder is shown it, instead of having to imagine it."""
+"""What a pitch looks like in mel bands: shown to the decoder, so that it need not imagine it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The few layers every part of the voice model is made of.
 
-Shapes: B batch, L length (tokens or frames), C channels, D conditioning. Masks are floats [B, L, 1],
+Shapes: B batch, L length (tokens or frames), C channels, D voice. Masks are floats [B, L, 1],
 1 where a position is real; every layer keeps padding at zero, so that it never leaks into speech.
 """
 
@@ -15,8 +15,8 @@ import tensorflow as tf
 class Conv(keras.layers.Layer):
     """A convolution over length with zeros beyond both ends.
 
-    TensorFlow has no gradient for dilated ones on a CPU without XLA. So every `dilation`-th position
-    is put into a row of its own, where the taps lie side by side, and sorted back afterwards.
+    TensorFlow has no gradient for dilated ones on a CPU without XLA. So every `dilation`-th
+    position is put into a row of its own, where the taps lie side by side, and sorted back.
     """
 
     def __init__(
@@ -50,9 +50,11 @@ def _swap_positions(x: tf.Tensor, dilation: int) -> tf.Tensor:
     """[B, L, C] to [B * dilation, L / dilation, C], or back where the dilation is negative."""
     rows, length, width = tf.shape(x)[0], x.shape[1] or tf.shape(x)[1], x.shape[2]
     if dilation > 0:
-        shape, result = [rows, length // dilation, dilation, width], [-1, length // dilation, width]
+        part = length // dilation
+        shape, result = [rows, part, dilation, width], [-1, part, width]
     else:
-        shape, result = [rows // -dilation, -dilation, length, width], [-1, length * -dilation, width]
+        dilation = -dilation
+        shape, result = [rows // dilation, dilation, length, width], [-1, length * dilation, width]
     return tf.reshape(tf.transpose(tf.reshape(x, shape), [0, 2, 1, 3]), result)
 
 
@@ -98,3 +100,8 @@ def length_mask(lengths: tf.Tensor, size: int | tf.Tensor) -> tf.Tensor:
 def masked_mean(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Mean over the length [B, C] of [B, L, C]; 0 for a row without a real position."""
     return tf.reduce_sum(values * mask, axis=1) / tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)
+
+
+def salted(seed: tf.Tensor, salt: int) -> tf.Tensor:
+    """Another seed for each use, so that no two draws are the same numbers."""
+    return seed + tf.constant([0, salt], seed.dtype)

@@ -12,14 +12,14 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.models.harmonics import REFERENCE_PITCH
-from myxtts.models.layers import Conv, length_mask, masked_mean
+from myxtts.models.layers import Conv, length_mask, masked_mean, salted
 
 SPECTRUM_NOISE, PITCH_NOISE, LATENT_DROPOUT = 0.05, 0.02, 0.25
 PITCH_SPREAD = 0.35  # about how far apart voices lie, in natural-log pitch
 
 
 class Voice(NamedTuple):
-    """What is known of a speaker: the vector for the blocks, and the pitch the contour is around."""
+    """What is known of a speaker: a vector for the blocks, and the pitch to move around."""
 
     vector: tf.Tensor  # [B, D]
     log_pitch: tf.Tensor  # [B], the median in natural-log Hz
@@ -51,8 +51,8 @@ class ReferenceEncoder(keras.layers.Layer):
         noised = log_pitch
         if seed is not None:
             spectrum += SPECTRUM_NOISE * tf.random.stateless_normal(tf.shape(spectrum), seed)
-            noised += PITCH_NOISE * tf.random.stateless_normal(tf.shape(log_pitch), seed + [0, 1])
-            kept = tf.random.stateless_uniform([tf.shape(mels)[0], 1], seed + [0, 2])
+            noised += PITCH_NOISE * tf.random.stateless_normal(tf.shape(log_pitch), salted(seed, 1))
+            kept = tf.random.stateless_uniform([tf.shape(mels)[0], 1], salted(seed, 2))
             latents *= tf.cast(kept > LATENT_DROPOUT, latents.dtype)
         numbers = tf.stack(
             [(noised - np.log(REFERENCE_PITCH)) / PITCH_SPREAD, deviation / PITCH_SPREAD], axis=1

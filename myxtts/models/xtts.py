@@ -27,7 +27,7 @@ from myxtts.models.alignment import (
 from myxtts.models.decoder import Decoder
 from myxtts.models.encoder import TextEncoder
 from myxtts.models.harmonics import harmonic_template
-from myxtts.models.layers import length_mask
+from myxtts.models.layers import length_mask, salted
 from myxtts.models.mels import denormalize, normalize
 from myxtts.models.predictors import Predictor
 from myxtts.models.reference import ReferenceEncoder, Voice
@@ -152,8 +152,8 @@ class XTTS(keras.Model):
     ) -> tf.Tensor:
         """Squared error of the velocity at a random time between noise and mel."""
         rows = tf.shape(mels)[0]
-        time = tf.random.stateless_uniform([rows], seed + [0, 3])
-        noise = tf.random.stateless_normal(tf.shape(mels), seed + [0, 4]) * mask
+        time = tf.random.stateless_uniform([rows], salted(seed, 3))
+        noise = tf.random.stateless_normal(tf.shape(mels), salted(seed, 4)) * mask
         mixed = noise + time[:, None, None] * (mels - noise)
         velocity = self.decoder(_join(frames, mixed), voice.vector, mask, time)
         return tf.square(velocity - (mels - noise))
@@ -191,7 +191,8 @@ class XTTS(keras.Model):
         pitch = tf.where(voicing > 0, tf.exp(log_pitch), 0.0) * mask[..., 0]
         frames = self._frames(text, alignment, pitch)
         if self.config.decoder_head == "flow":
-            mels = self._follow_flow(frames, voice, mask, tf.constant([0, 0]) if seed is None else seed)
+            seed = tf.constant([0, 0]) if seed is None else seed
+            mels = self._follow_flow(frames, voice, mask, seed)
         else:
             mels = self._decode(text, alignment, frames, voice, mask)
         return {

@@ -49,7 +49,9 @@ class ProbeModel(keras.Model):  # type: ignore[misc]
             mels = layer(mels)
         return mels
 
-    def compute_losses(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def compute_losses(
+        self, batch: dict[str, tf.Tensor], *, step: tf.Tensor, training: bool
+    ) -> dict[str, tf.Tensor]:
         """Mean absolute error of the next frame."""
         mels = batch["mels"]
         return {"loss": tf.reduce_mean(tf.abs(self(mels[:, :-1]) - mels[:, 1:]))}

@@ -62,10 +62,10 @@ class BoundedBuffer(Generic[T]):
             self._items.append(item)
             self._has_item.notify()
 
-    def get(self) -> T:
-        """Wait for the oldest item and take it; raises `EndOfBatches` after the last."""
+    def get(self, give_up: Callable[[], bool] = lambda: False) -> T:
+        """Wait for the oldest item; raises `EndOfBatches` after the last, or when given up."""
         with self._has_item:
-            self._wait(self._has_item, lambda: bool(self._items) or self._finished)
+            self._wait(self._has_item, lambda: bool(self._items) or self._finished or give_up())
             if not self._items:
                 raise EndOfBatches
             item = self._items.popleft()

@@ -50,7 +50,8 @@ class ProducerConsumerPipeline:
     The buffers are counted in batches: `buffer_size` on the host, `prefetch_buffer_size` on the
     data device, `depth` on the model device. `batch_spec` describes the largest batch, so that a
     run that cannot fit its memory limits is refused before it starts; without it the source's
-    `element_spec` is used, and failing that each batch is checked as it comes.
+    `element_spec` is used, and failing that each batch is checked as it comes. Once
+    `stop_when()` is true the batches end as soon as one would have to be waited for.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class ProducerConsumerPipeline:
         model_start_delay: float = 2.0,
         batch_spec: Any = None,
         stall_timeout: float = 120.0,
+        stop_when: Callable[[], bool] = lambda: False,
     ) -> None:
         for name, value in (
             ("depth", depth),
@@ -92,6 +94,7 @@ class ProducerConsumerPipeline:
         self._transfer_function = transfer or (lambda batch: copy_to_model_device(batch, plan))
         self._start_delay = model_start_delay
         self._stall_timeout = stall_timeout
+        self._stop_when = stop_when
         self._budget = MemoryBudget(plan, prefetch_buffer_size, depth)
         self._largest_checked = (0, 0)
         self._host: BoundedBuffer[Item] = BoundedBuffer(buffer_size)
@@ -192,7 +195,7 @@ class ProducerConsumerPipeline:
         asked = change(WAITING_INPUT)
         ready = len(self._ring)
         try:
-            item = self._ring.get()
+            item = self._ring.get(self._stop_when)
         except EndOfBatches:
             now = meter.enter(IDLE)
             self.telemetry.step_ended(at=now, waited=now - asked)

@@ -8,6 +8,7 @@ from typing import Any
 _HOMES = {
     "MemoryIsolatedDualGPUTrainer": "memory_isolated_trainer",
     "XTTSTrainer": "trainer",
+    "make_trainer": "memory_isolated_trainer",
 }
 __all__ = list(_HOMES)
 

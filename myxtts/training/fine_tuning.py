@@ -75,9 +75,7 @@ def describe_match(
         lines.append(f"Symbols: {len(old)} known, new: {shown}")
     known = [name for name in speakers if name in source.speakers]
     added = [name for name in speakers if name not in source.speakers]
-    lines.append(
-        f"Speakers: known {', '.join(known) or 'none'}; new {', '.join(added) or 'none'}"
-    )
+    lines.append(f"Speakers: known {', '.join(known) or 'none'}; new {', '.join(added) or 'none'}")
     return lines
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -12,6 +13,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.observe.leaks import LeakDetector
 from myxtts.pipeline.devices import DevicePlan, RoleName
 from myxtts.pipeline.memory import read_role
+from myxtts.training.progress import TrainingProgress
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.utils.gpu_memory import log_memory_stats, setup_gpu_memory_isolation
 
@@ -20,6 +22,21 @@ log = logging.getLogger(__name__)
 ROLES: tuple[RoleName, ...] = ("data", "model")
 BASELINE_STEP = 10  # buffers are full and the step is compiled by then
 LEAK_CHECK_STEPS = 10
+
+
+def make_trainer(config: XTTSConfig, **arguments: Any) -> XTTSTrainer:
+    """The trainer for the mode that the settings ask for."""
+    data = config.data
+    if not data.enable_memory_isolation:
+        return XTTSTrainer(config, **arguments)
+    return MemoryIsolatedDualGPUTrainer(
+        config,
+        *(0, 1) if data.data_gpu is None else (data.data_gpu, data.model_gpu),
+        data_gpu_memory_limit=data.data_gpu_memory,
+        model_gpu_memory_limit=data.model_gpu_memory,
+        simulate=data.simulate,
+        **arguments,
+    )
 
 
 class MemoryIsolatedDualGPUTrainer(XTTSTrainer):
@@ -38,8 +55,9 @@ class MemoryIsolatedDualGPUTrainer(XTTSTrainer):
         enable_monitoring: bool = True,
         *,
         model: keras.Model | Callable[[], keras.Model] | None = None,
-        resume_checkpoint: str | None = None,
+        resume_checkpoint: str | Path | None = None,
         simulate: bool = False,
+        progress: TrainingProgress | None = None,
     ) -> None:
         self.data_gpu_id = data_gpu_id
         self.model_gpu_id = model_gpu_id
@@ -47,7 +65,7 @@ class MemoryIsolatedDualGPUTrainer(XTTSTrainer):
         self._limits = (data_gpu_memory_limit, model_gpu_memory_limit)
         self._simulate = simulate
         self._baselines: dict[RoleName, float] = {}
-        super().__init__(config, model, resume_checkpoint)
+        super().__init__(config, model, resume_checkpoint, progress=progress)
         self._detectors = {
             role: LeakDetector(f"{role.capitalize()} GPU {self.plan.gpu(role)}") for role in ROLES
         }
@@ -83,6 +101,7 @@ class MemoryIsolatedDualGPUTrainer(XTTSTrainer):
             self._check_for_steady_growth()
         if self.steps_done % self.config.training.memory_check_steps == 0:
             log_memory_stats(self.data_gpu_id, self.model_gpu_id, step=self.steps_done)
+            self.log.event("memory", step=self.steps_done, **self.get_memory_stats())
             self._check_memory_health()
 
     def _setup_memory_baselines(self) -> None:
@@ -116,3 +135,4 @@ class MemoryIsolatedDualGPUTrainer(XTTSTrainer):
             leak = detector.update(self.steps_done, read_role(self.plan, role).used_mb)
             if leak is not None:
                 log.warning("%s", leak)
+                self.log.event("leak", step=self.steps_done, role=role, warning=str(leak))

@@ -25,13 +25,6 @@ class RunState:
     epoch: int = 0
     position: int = 0  # batches of this epoch that are done
     seconds: float = 0.0  # of training, over all its parts
-    clips: int = 0  # trained on so far
-
-    def batch_done(self, batches_per_epoch: int | None) -> None:
-        """Move on by one batch, into the next epoch where this one ends."""
-        self.position += 1
-        if self.position == batches_per_epoch:
-            self.epoch, self.position = self.epoch + 1, 0
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

@@ -48,13 +48,13 @@ class TrainStep:
         self._gradient_clip = gradient_clip
         self._ema_decay = ema_decay
         self._scales = scale_loss
-        self._micro_rows: int | None = None  # fewer than a batch has, once memory ran out
+        self.micro_rows: int | None = None  # fewer than a batch has, once memory ran out
         self._batches_added = 0
         self._rows_done = 0  # of a batch that ran out of memory
         self._gradient_sum: tf.Tensor | None = None
         self._weight_sum: tf.Tensor | None = None
         self._average: tf.Variable | None = None
-        self._built = False
+        self.built = False
         # Made outside this scope, the optimiser would keep its counters on the default device.
         with tf.device(device):
             self.optimizer = keras.optimizers.AdamW(
@@ -65,8 +65,8 @@ class TrainStep:
             scale = FIRST_LOSS_SCALE if scale_loss else 1.0
             self.loss_scale = tf.Variable(scale, trainable=False, name="loss_scale")
             self._good_steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="good_steps")
-        # The update does not depend on the batch's shape, so it is compiled apart from the gradients,
-        # once, on all weights laid end to end: a handful of kernels instead of a thousand.
+        # The update does not depend on the batch's shape, so it is compiled apart from the
+        # gradients, once, on all weights end to end: a handful of kernels, not a thousand.
         self._gradients = tf.function(self._compute_gradients, jit_compile=jit_compile)
         self._update = tf.function(self._apply_gradients, jit_compile=jit_compile)
 
@@ -75,7 +75,7 @@ class TrainStep:
     def __call__(self, batch: Any) -> Losses:
         """Work on one batch; the weights change when `grad_accum` of them have been seen."""
         with tf.device(self.device):  # around the call: XLA ignores a scope inside the function
-            if not self._built:
+            if not self.built:
                 self.build(batch)
             losses = self._add_gradients(batch)
             self._batches_added += 1
@@ -106,15 +106,15 @@ class TrainStep:
 
     def halve_micro_batch(self, rows: int) -> int | None:
         """Work on half as many rows at a time from now on; None if there is nothing to halve."""
-        size = self._micro_rows or rows
+        size = self.micro_rows or rows
         smaller = next((n for n in range(size // 2, 0, -1) if size % n == 0), None)
         if smaller is not None:
-            self._micro_rows = smaller
+            self.micro_rows = smaller
         return smaller
 
     def _add_gradients(self, batch: Any) -> Losses:
-        rows = _rows(batch)
-        size = min(self._micro_rows or rows, rows)
+        rows = num_rows(batch)
+        size = min(self.micro_rows or rows, rows)
         parts = []
         while self._rows_done < rows:  # where memory ran out, the next call goes on from here
             part = _slice(batch, self._rows_done, self._rows_done + size)
@@ -126,7 +126,7 @@ class TrainStep:
             self._rows_done += size
             parts.append(losses)
         self._rows_done = 0
-        return _weighted_mean(parts)
+        return weighted_mean(parts)
 
     def _finish_update(self) -> tf.Tensor:
         gradients, weight = self._gradient_sum, self._weight_sum
@@ -168,7 +168,7 @@ class TrainStep:
             self.weights = keras.Variable(flat, name="weights")
             self._average = None if self._ema_decay is None else tf.Variable(flat, trainable=False)
             self.optimizer.build([self.weights])
-        self._built = True
+        self.built = True
         check_placement([*self.model.variables, *self.variables.values()], self.device)
 
     @property
@@ -247,23 +247,26 @@ def _flatten(tensors: Any) -> tf.Tensor:
     return tf.concat([tf.reshape(tf.cast(t, tf.float32), [-1]) for t in tensors], axis=0)
 
 
-def _rows(batch: Any) -> int:
+def num_rows(batch: Any) -> int:
+    """Clips in a batch, masked ones included."""
     return int(max(t.shape[0] for t in tf.nest.flatten(batch) if t.shape.rank))
 
 
 def _slice(batch: Any, start: int, stop: int) -> Any:
-    """Some rows of a batch; what has no rows (a seed) goes along whole."""
-    rows = _rows(batch)
+    """Some rows of a batch; what has no rows (its seed and place) goes along whole."""
+    rows = num_rows(batch)
     if stop - start >= rows:
         return batch
-    return tf.nest.map_structure(
-        lambda t: t[start:stop] if t.shape.rank and t.shape[0] == rows else t, batch
-    )
+    whole = {name: batch[name] for name in ("seed", "place") if name in batch}
+    parts = tf.nest.map_structure(lambda t: t[start:stop] if t.shape.rank else t, batch)
+    return {**parts, **whole} if whole else parts
 
 
-def _weighted_mean(parts: list[Losses]) -> Losses:
+def weighted_mean(parts: list[Losses]) -> Losses:
+    """The losses of several batches as if they were one."""
     if len(parts) == 1:
         return dict(parts[0])
+    parts = [{"weight": tf.constant(1.0), **part} for part in parts]
     weight = tf.add_n([part["weight"] for part in parts])
     mean = {
         name: tf.add_n([part[name] * part["weight"] for part in parts]) / tf.maximum(weight, 1e-6)

@@ -2,85 +2,112 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import keras
 import tensorflow as tf
+from typing_extensions import Self
 
 from myxtts.config.config import XTTSConfig
-from myxtts.errors import ConfigError, DataError, DeviceError
+from myxtts.data.device_stage import make_device_stage
+from myxtts.data.feature_batches import batch_from_features
+from myxtts.errors import ConfigError, MemoryBudgetError
+from myxtts.models.xtts import XTTS
 from myxtts.pipeline.devices import DevicePlan, Mode, configure_devices
 from myxtts.pipeline.engine import ProducerConsumerPipeline
-from myxtts.pipeline.transfer import copy_to_model_device
-from myxtts.training.step import TrainStep
+from myxtts.pipeline.transfer import copy_to_model_device, put_on_device
+from myxtts.training import setup
+from myxtts.training.fit import warn_of_misfits, what_would_fit
+from myxtts.training.keeper import Keeper
+from myxtts.training.progress import TrainingProgress
+from myxtts.training.reporting import LossReport
+from myxtts.training.run_log import RunLog
+from myxtts.training.samples import Sampler
+from myxtts.training.snapshot import restore_snapshot
+from myxtts.training.sources import Place, foreign_batches, own_batches, planned_steps
+from myxtts.training.step import Losses, num_rows, weighted_mean
+from myxtts.training.stopping import StopRequest
+from myxtts.training.tracing import TraceWatch, describe_shape, planned_shape
 
 log = logging.getLogger(__name__)
 
-OnStep = Callable[[int, dict[str, tf.Tensor]], None]
+STATS_STEPS = 100  # between the pipeline's entries in the event file
+SKIP_CHECK_STEPS = 10
+UNKNOWN_LENGTH = 10**9  # steps of a run whose data does not tell: the rate then stays at its peak
+
+OnStep = Callable[[int, Losses], None]
 
 
 class XTTSTrainer:
-    """Trains a model on the devices the config names.
+    """Trains a voice in a run folder, and goes on exactly where it was stopped.
 
-    `model` is a Keras model with `compute_losses(batch)`, or better a function that makes one, so
-    that it is created on the model device. A data set is any iterable of batches, for example a
-    `tf.data.Dataset` of `(text_sequences, mel_spectrograms, text_lengths, mel_lengths)`.
+    `model` is None for our own, a Keras model with `compute_losses(batch, step=, training=)`, or
+    better a function that makes one, so that it is created on the model device. The run folder is
+    locked until `close()`: use the trainer in a `with` block, or let the process end.
     """
 
     def __init__(
         self,
         config: XTTSConfig,
         model: keras.Model | Callable[[], keras.Model] | None = None,
-        resume_checkpoint: str | None = None,
+        resume_checkpoint: str | Path | None = None,
         model_device: str | None = None,
+        *,
+        progress: TrainingProgress | None = None,
     ) -> None:
-        if model is None:
-            raise ConfigError(
-                "This version has no built-in voice model yet.",
-                "give the trainer a Keras model with a compute_losses(batch) method",
-            )
-        if resume_checkpoint is not None:
-            raise ConfigError(
-                "This version cannot resume from a checkpoint yet.", "leave out resume_checkpoint"
-            )
-        _refuse_unsupported(config)
         self.config = config
+        self.progress = progress or TrainingProgress(total_steps=None)
         self.plan = self._configure_devices()
         self.model_device = self.plan.model_device
-        if model_device is not None and not _same_device(model_device, self.model_device):
-            raise DeviceError(
-                f"model_device is {model_device}, but the device plan trains on "
-                f"{self.model_device}.",
-                "leave out model_device, or choose the devices with data_gpu and model_gpu",
-            )
-        keras.utils.set_random_seed(config.training.seed)
-        if self.plan.mode is Mode.MULTI:
-            name, note = self.plan.logical_name("model"), self.plan.role_note("model")
-            log.info("Multi-GPU Mode: Model will be placed on %s%s", name, note)
-            log.info(
-                "   (Original GPU %s is now mapped to %s)%s", self.plan.model_gpu, name[1:], note
-            )
-        log.info(
-            "Creating model on device: %s%s",
-            self.plan.logical_name("model"),
-            self.plan.role_note("model"),
+        setup.check_model_device(model_device, self.plan)
+        warn_of_misfits(config, self.plan)
+        self.run, self._saved = setup.open_run(config.training, resume_checkpoint)
+        try:
+            self._set_up(model or (lambda: XTTS(config.model)))
+        except BaseException:
+            self.close()
+            raise
+
+    def _set_up(self, make_model: keras.Model | Callable[[], keras.Model]) -> None:
+        """Everything before the first step: data, model, weights, and who looks after them."""
+        config, training, saved = self.config, self.config.training, self._saved
+        source = setup.fine_tuning_source(training, saved)
+        self.state, self.stopping = setup.run_state(training, saved)
+        self.data = setup.prepare(config, saved=saved, source=source, progress=self.progress)
+        speakers = setup.all_speakers(self.data, saved=saved, source=source)
+        if self.data is not None:
+            self.data.write_dropped(self.run.dropped_file)
+            setup.find_place(self.state, saved, self.data)
+        keras.utils.set_random_seed(training.seed)
+        self.model, self.schedule, self.step = setup.make_model(make_model, config, self.plan)
+        if self.model.built:
+            self._build_step()
+        if source is not None:
+            tokenizer = None if self.data is None else self.data.tokenizer
+            setup.start_from(source, self.step, tokenizer, speakers)
+        self._keeper = Keeper(
+            self.run.checkpoints,
+            config=config,
+            step=self.step,
+            state=self.state,
+            stopping=self.stopping,
+            data=self.data,
+            speakers=speakers,
+            resumed=saved is not None,
         )
-        with tf.device(self.model_device):
-            self.model = model if isinstance(model, keras.Model) else model()
-        training = config.training
-        self.step = TrainStep(
-            self.model,
-            device=self.model_device,
-            learning_rate=training.learning_rate,
-            weight_decay=training.weight_decay,
-            gradient_clip=training.gradient_clip,
-            jit_compile=training.xla,
-        )
-        self.steps_done = 0
+        self._losses = LossReport(self.step, self.data)
+        self._traces = TraceWatch(_planned_shapes(self.data))
+        self._sampler: Sampler | None = None
+        self._stage = make_device_stage(jit_compile=training.xla_process)
+        self._evaluate = tf.function(self.model.compute_losses, reduce_retracing=True)
+        self._validated_step = -1
+        config.to_yaml(self.run.config_file)
 
     def train(
         self,
@@ -90,70 +117,282 @@ class XTTSTrainer:
         *,
         on_step: OnStep | None = None,
     ) -> dict[str, Any]:
-        """Run the epochs (or `max_steps`); returns the step count, last losses and statistics."""
-        if train_dataset is None:
-            raise ConfigError(
-                "There is no training data.", "give train() a data set of batches to iterate over"
-            )
-        if val_dataset is not None:
-            raise ConfigError("This version does not validate yet.", "leave out val_dataset")
-        losses: dict[str, tf.Tensor] = {}
-        if epochs is None:
-            epochs = self.config.training.epochs
-        batches_left = _epochs(train_dataset, epochs)
-        with self._pipeline(
-            itertools.islice(batches_left, self.config.training.max_steps),
-            batch_spec=getattr(train_dataset, "element_spec", None),
-        ) as batches:
-            for batch in batches:
-                losses = self._train_step_impl(batch)
-                self.steps_done += 1
-                self._after_step()
-                if on_step is not None:
-                    on_step(self.steps_done, losses)
+        """Run the epochs (or `max_steps`) from where the run is; returns what came of it.
+
+        A data set is ours (from `config.data.train_data`), or any iterable of batches, for example
+        a `tf.data.Dataset` of `(text_sequences, mel_spectrograms, text_lengths, mel_lengths)`.
+        """
+        training = self.config.training
+        training.epochs = epochs or training.epochs
+        self.stop_after(planned_steps(training, self.data, train_dataset) or UNKNOWN_LENGTH)
+        self._places: deque[Place] = deque()  # of the batches under way, in their order
+        self._stop = StopRequest()
+        losses: Losses = {}
+        began = time.monotonic()
+        with self.progress, self._open_log() as self.log, self._stop:
+            try:
+                with self._pipeline(*self._source(train_dataset)) as batches:
+                    for batch in batches:
+                        losses = self._train_step_impl(batch)
+                        place = self._places.popleft()
+                        self._losses.add(batch, losses)
+                        if self.step.at_update:
+                            self._count_update(place, losses, on_step)
+                            self._do_what_is_due(val_dataset, batches)
+                        if self._stop or self._is_done:
+                            break
+                    else:
+                        if self.step.apply_what_is_left():  # the last epoch's last few batches
+                            self._count_update(place, losses, on_step)
+                self.state.seconds += time.monotonic() - began
+                if self._stop:
+                    log.info("Stopped by %s at step %d", self._stop.signal_name, self.state.step)
+                else:
+                    self._finish(val_dataset)
+                self._keeper.save_if_new(self.log)
+            except Exception:
+                self._keeper.rescue(self.log)
+                raise
+        self._keeper.raise_if_unsaved()
         stats = batches.stats()
-        reason = stats.explain_variation()
-        if reason is not None:
-            log.warning(reason)
+        if (reason := stats.explain_variation()) is not None:
+            log.warning("%s", reason)
         return {
-            "steps": self.steps_done,
+            "steps": self.state.step,
             "losses": {name: float(value) for name, value in losses.items()},
             "stats": stats,
             "telemetry": batches.telemetry,
+            "stopped_by": self._stop.signal_number,
+            "best_loss": self.stopping.best,
         }
+
+    def stop_after(self, steps: int) -> None:
+        """Let the run end at this step, and the learning rate fall until then."""
+        self._last_step = steps
+        self.schedule.total_steps.assign(steps)
+        self.progress.total_steps = None if steps == UNKNOWN_LENGTH else steps
+
+    @property
+    def steps_done(self) -> int:
+        """Updates so far, those before a resume included."""
+        return self.state.step
+
+    def close(self) -> None:
+        """Let go of the run folder."""
+        self.run.__exit__(None, None, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # -- the phases, named; the pipeline calls the first two on threads of their own --
 
     def _preprocess_on_data_gpu(self, batch: Any) -> Any:
-        """Work on the data device. A data set that comes with its features needs none."""
-        return batch
+        """Work on the data device: features from waveforms, where a batch holds any."""
+        if isinstance(batch, dict) and "waves" in batch:
+            return self._stage(batch)
+        return batch_from_features(batch) if isinstance(self.model, XTTS) else batch
 
     def _transfer_to_model_gpu(self, batch: Any) -> Any:
         """Copy a processed batch to the model device."""
         return copy_to_model_device(batch, self.plan)
 
-    def _train_step_impl(self, batch: Any) -> dict[str, tf.Tensor]:
-        """Update the model on the model device."""
-        return self.step(batch)
+    def _train_step_impl(self, batch: Any) -> Losses:
+        """Update the model on the model device; where memory runs out, in smaller parts."""
+        if not self.step.built:
+            self._build_step(batch)
+        while True:
+            try:
+                losses = self.step(batch)
+            except tf.errors.ResourceExhaustedError as error:
+                self._make_room(batch, error)
+            else:
+                self._traces.check(self.step.traces, batch)
+                return losses
 
-    def _preprocesses(self) -> bool:
-        return type(self)._preprocess_on_data_gpu is not XTTSTrainer._preprocess_on_data_gpu
+    # -- between two steps --
+
+    def _count_update(self, place: Place, losses: Losses, on_step: OnStep | None) -> None:
+        """An update is done, and the run is behind the batch from this place."""
+        self.state.step += 1
+        self.state.epoch, self.state.position = place.epoch, place.position + 1
+        self.progress.update(self.state.step)
+        self._after_step()
+        if on_step is not None:
+            on_step(self.state.step, losses)
 
     def _after_step(self) -> None:
-        """Called after every step; the memory-isolated trainer watches memory here."""
+        """Called after every update; the memory-isolated trainer watches memory here."""
+
+    def _do_what_is_due(
+        self, val_dataset: Iterable[Any] | None, batches: ProducerConsumerPipeline
+    ) -> None:
+        training, step = self.config.training, self.state.step
+        if step % training.log_steps == 0 or step == 1:
+            self._report()
+        if step % STATS_STEPS == 0:
+            self.log.event("pipeline", step=step, **batches.stats().as_dict())
+        if step % SKIP_CHECK_STEPS == 0:
+            self._losses.refuse_endless_skipping(self._keeper.describe())
+        best = step % training.validation_steps == 0 and self._validate(val_dataset)
+        if step % training.sample_steps == 0:
+            self._sample()
+        if best or self._keeper.is_due:
+            self._keeper.save(self.log, best=best)
+
+    @property
+    def _is_done(self) -> bool:
+        return self.state.step >= self._last_step or self.stopping.should_stop
+
+    def _finish(self, val_dataset: Iterable[Any] | None) -> None:
+        """The run is through: measure, listen, and keep the result."""
+        if self.stopping.should_stop:
+            log.info(
+                "Stopping early: no better validation loss than %.4f since step %s",
+                self.stopping.best,
+                self.stopping.best_step,
+            )
+        if not self.step.built:
+            return
+        self._report()
+        if self._validated_step != self.state.step and self._validate(val_dataset):
+            self._keeper.save(self.log, best=True)
+        self._sample()
+
+    def _report(self) -> None:
+        rate = float(self.schedule(self.step.optimizer.iterations))
+        self._losses.write(
+            self.state.step, self.log, self.progress, learning_rate=rate, epoch=self.state.epoch
+        )
+
+    def _validate(self, val_dataset: Iterable[Any] | None) -> bool:
+        """Measure the averaged weights on the validation clips; True if they are the best yet."""
+        parts = []
+        with self.step.averaged_weights():
+            for batch in self._validation_batches(val_dataset):
+                with tf.device(self.model_device):
+                    iterations = self.step.optimizer.iterations
+                    parts.append(self._evaluate(batch, step=iterations, training=False))
+        self._validated_step = self.state.step
+        if not parts:
+            return False
+        losses = {name: float(value) for name, value in weighted_mean(parts).items()}
+        best = self.stopping.update(losses["loss"], step=self.state.step)
+        self.log.scalars(
+            self.state.step, {f"validation/{n}": v for n, v in losses.items() if n != "weight"}
+        )
+        log.info(
+            "Validation at step %d: loss %.4f%s",
+            self.state.step,
+            losses["loss"],
+            ", the best so far" if best else "",
+        )
+        return best
+
+    def _validation_batches(self, val_dataset: Iterable[Any] | None) -> Iterator[Any]:
+        """Validation batches on the model device, one after another: they are few, and seldom."""
+        own = () if self.data is None else self.data.validation_batches()
+        for host_batch in own if val_dataset is None else val_dataset:
+            batch, _ = put_on_device(host_batch, self.plan.data_device)
+            with tf.device(self.plan.data_device):
+                batch = self._preprocess_on_data_gpu(batch)
+            yield self._transfer_to_model_gpu(batch)
+
+    def _sample(self) -> None:
+        """Speak a few validation sentences, to listen to and look at."""
+        batch = next(self._validation_batches(None), None)
+        if batch is None or not isinstance(self.model, XTTS):
+            return
+        if self._sampler is None:
+            symbols = () if self.data is None else self.data.tokenizer.symbols
+            self._sampler = Sampler(self.model, device=self.model_device, symbols=symbols)
+        folder = self.run.samples_dir / f"step_{self.state.step:08d}"
+        with self.step.averaged_weights():
+            self._sampler.write(batch, folder, step=self.state.step, log=self.log)
+        log.info("Samples of step %d: %s", self.state.step, folder)
+
+    def _make_room(self, batch: Any, error: Exception) -> None:
+        """Memory ran out: go on in smaller parts if that was asked for, or say what would fit."""
+        rows = num_rows(batch)
+        micro = self.step.micro_rows or rows
+        ways = what_would_fit(self.config, self.plan, micro_batch=micro)
+        problem = (
+            f"The model device ran out of memory at step {self.state.step + 1}, working on {micro} "
+            f"clips at a time ({describe_shape(batch)})."
+        )
+        smaller = self.step.halve_micro_batch(rows) if self.config.training.auto_batch else None
+        if smaller is None:
+            raise MemoryBudgetError(problem, ways) from error
+        self._traces.expect_more()
+        log.warning(
+            "%s Going on with %d at a time, %d times a batch: the effective batch stays. To start "
+            "like this: %s",
+            problem,
+            smaller,
+            -(-rows // smaller),
+            ways,
+        )
+        self.log.event("out_of_memory", step=self.state.step, micro_batch=smaller)
 
     # -- set-up --
 
     def _configure_devices(self) -> DevicePlan:
         return configure_devices(**asdict(self.config.data.device_request()))
 
-    def _pipeline(self, source: Iterable[Any], *, batch_spec: Any) -> ProducerConsumerPipeline:
+    def _build_step(self, batch: Any = None) -> None:
+        """Make every variable, and fill them from the checkpoint the run goes on from."""
+        self.step.build(batch)
+        if self._saved is not None:
+            restore_snapshot(self.step, self._saved.tensors)
+            self._saved = None  # as large as the model and its optimiser together
+
+    def _open_log(self) -> RunLog:
+        training = self.config.training
+        return RunLog(
+            self.run.events_file,
+            tensorboard_dir=training.tensorboard_log_dir or self.run.tensorboard_dir,
+            wandb=training.wandb,
+            config=self.config.model_dump(mode="json"),
+            run_name=self.run.path.name,
+            resumed_at=self.state.step,
+        )
+
+    def _source(self, dataset: Iterable[Any] | None) -> tuple[Iterator[Any], Any]:
+        """The batches still to come, and the description of the largest."""
+        if self.state.step >= self._last_step:
+            log.warning(
+                "This run has done its %d steps; for more give a larger --epochs or --max-steps",
+                self.state.step,
+            )
+            return iter(()), None
+        if dataset is not None:
+            spec = getattr(dataset, "element_spec", None)
+            batches = foreign_batches(dataset, self.state, self.config.training.epochs)
+        elif self.data is not None:
+            spec = self.data.largest_batch_spec()
+            batches = own_batches(self.data, self.state, self.config.training)
+        else:
+            raise ConfigError(
+                "There is no training data.",
+                "set data.train_data in the config, or give train() a data set of batches",
+            )
+
+        def noting_places() -> Iterator[Any]:
+            for place, batch in batches:
+                self._places.append(place)
+                yield batch
+
+        return noting_places(), spec
+
+    def _pipeline(self, source: Iterable[Any], batch_spec: Any) -> ProducerConsumerPipeline:
         data = self.config.data
         log.info("Buffer Size: %d%s", data.pipeline_buffer_size, self.plan.note)
         return ProducerConsumerPipeline(
             source,
             plan=self.plan,
-            process=self._preprocess_on_data_gpu if self._preprocesses() else None,
+            process=self._preprocess_on_data_gpu,
             transfer=self._transfer_to_model_gpu,
             depth=data.pipeline_depth,
             prefetch_buffer_size=data.prefetch_buffer_size,
@@ -161,48 +400,11 @@ class XTTSTrainer:
             model_start_delay=data.model_start_delay,
             stall_timeout=data.stall_timeout,
             batch_spec=batch_spec,
+            stop_when=lambda: bool(self._stop),
         )
 
 
-def _epochs(dataset: Iterable[Any], epochs: int) -> Iterator[Any]:
-    for epoch in range(epochs):
-        empty = True
-        for batch in dataset:
-            empty = False
-            yield batch
-        if empty:
-            raise DataError(
-                f"The training data gave no batch in epoch {epoch + 1}.",
-                "give a data set that can be read once an epoch (a generator is spent after one)"
-                if epoch
-                else "check the data set: it holds no batch",
-            )
-
-
-def _same_device(one: str, other: str) -> bool:
-    def canonical(name: str) -> tuple[str | None, int | None]:
-        spec = tf.DeviceSpec.from_string(name)
-        return spec.device_type, spec.device_index or 0
-
-    return canonical(one) == canonical(other)
-
-
-def _refuse_unsupported(config: XTTSConfig) -> None:
-    """A setting this version does not act on is refused, not ignored."""
-    training = config.training
-    asked = {
-        "training.grad_accum": training.grad_accum > 1,
-        "training.init_from": training.init_from is not None,
-        "training.resume": training.resume != "auto",
-        "training.auto_batch": training.auto_batch,
-        "training.xla_process": training.xla_process,
-        "training.tensorboard_log_dir": training.tensorboard_log_dir is not None,
-        "training.wandb": training.wandb,
-    }
-    names = [name for name, given in asked.items() if given]
-    if names:
-        raise ConfigError(
-            f"This version does not support {', '.join(names)} yet.", "leave them at their default"
-        )
-    if training.mixed_precision:
-        log.info("This version trains in float32, also where mixed precision is asked for")
+def _planned_shapes(data: Any) -> set[str]:
+    if data is None:
+        return set()
+    return {planned_shape(s.rows, *s.bucket) for s in data.plan.bucket_stats()}

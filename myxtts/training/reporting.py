@@ -1,0 +1,72 @@
+"""Losses leave the device here, every few steps, and only here."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import tensorflow as tf
+
+from myxtts.data.training_data import TrainingData
+from myxtts.errors import TrainingDivergedError
+from myxtts.training.progress import TrainingProgress
+from myxtts.training.run_log import RunLog
+from myxtts.training.step import Losses, TrainStep
+
+MOST_SKIPPED_IN_A_ROW = 10
+
+
+class LossReport:
+    """Collects the losses of each batch, still on the device, and reports their means."""
+
+    def __init__(self, step: TrainStep, data: TrainingData | None) -> None:
+        self._step, self._data = step, data
+        self._losses: list[Losses] = []
+        self._clips: deque[Any] = deque(maxlen=MOST_SKIPPED_IN_A_ROW * step.grad_accum)
+
+    def add(self, batch: Any, losses: Losses) -> None:
+        """Remember a batch's losses and, should they go wrong, its clips."""
+        self._losses.append(losses)
+        if isinstance(batch, dict) and "clips" in batch:
+            self._clips.append(batch["clips"])
+
+    def write(
+        self, at: int, events: RunLog, progress: TrainingProgress, **more: float
+    ) -> dict[str, float]:
+        """Log the mean losses since the last report, with rates; returns them."""
+        if not self._losses:
+            return {}
+        losses, self._losses = self._losses, []
+        clips = float(tf.add_n([each["weight"] for each in losses]))
+        names = dict.fromkeys(name for each in losses for name in each if name != "weight")
+        values = {
+            name: float(tf.reduce_mean([each[name] for each in losses if name in each]))
+            for name in names
+        }
+        values |= {"skipped": float(self._step.skipped), **more}
+        rate = progress.steps_per_second
+        if rate is not None:
+            clips_a_step = clips / len(losses) * self._step.grad_accum
+            values |= {"steps_per_second": rate, "clips_per_second": rate * clips_a_step}
+        events.scalars(at, values)
+        progress.update(
+            at,
+            values={"loss": values["loss"]},
+            samples_per_second=values.get("clips_per_second"),
+        )
+        return values
+
+    def refuse_endless_skipping(self, last_good: str) -> None:
+        """Stop a run of which no update gets through: it will not mend by itself."""
+        in_a_row = int(self._step.skipped_in_a_row)
+        if in_a_row < MOST_SKIPPED_IN_A_ROW:
+            return
+        clips = [int(clip) for batch in self._clips for clip in batch.numpy() if clip >= 0]
+        names = map(str, clips) if self._data is None else self._data.clip_names(clips)
+        raise TrainingDivergedError(
+            f"The loss or its gradient was not finite in {in_a_row} updates in a row. None of them "
+            f"changed the weights; the last good checkpoint is {last_good}. The clips in these "
+            f"batches: {', '.join(dict.fromkeys(names)) or 'unknown'}.",
+            "listen to these clips and take broken ones out of the list, or lower --lr, and go on "
+            "from the checkpoint",
+        )

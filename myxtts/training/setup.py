@@ -1,0 +1,260 @@
+"""What happens once, before the first step: the run folder, the data, the model and its weights."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from myxtts.config.config import TrainingConfig, XTTSConfig
+from myxtts.data.tokenizers import Tokenizer, tokenizer_from_dict
+from myxtts.data.training_data import TrainingData, prepare_training
+from myxtts.errors import ConfigError, DeviceError
+from myxtts.inference.voice_files import VoiceFiles, load_voice
+from myxtts.pipeline.devices import DevicePlan, Mode
+from myxtts.training.checkpoints import Checkpoint, load_checkpoint
+from myxtts.training.fine_tuning import describe_match, joined_tokenizer, load_matching_weights
+from myxtts.training.precision import choose_precision
+from myxtts.training.progress import TrainingProgress
+from myxtts.training.run_folder import RunFolder
+from myxtts.training.schedule import WarmUpCosine
+from myxtts.training.snapshot import RunState
+from myxtts.training.step import TrainStep, check_placement
+from myxtts.training.stopping import EarlyStopping
+
+log = logging.getLogger(__name__)
+
+# As long as these stay the same, so do the shapes chosen when the run began.
+SHAPING = [
+    "train_data",
+    "batch_size",
+    "batch_frames",
+    "static_shapes",
+    "max_buckets",
+    "max_text_length",
+    "max_mel_frames",
+]
+
+
+def check_model_device(asked: str | None, plan: DevicePlan) -> None:
+    """Refuse a model device other than the plan's."""
+    if asked is None:
+        return
+
+    def canonical(name: str) -> tuple[str | None, int]:
+        spec = tf.DeviceSpec.from_string(name)
+        return spec.device_type, spec.device_index or 0
+
+    if canonical(asked) != canonical(plan.model_device):
+        raise DeviceError(
+            f"model_device is {asked}, but the device plan trains on {plan.model_device}.",
+            "leave out model_device, or choose the devices with data_gpu and model_gpu",
+        )
+
+
+def open_run(
+    training: TrainingConfig, resume_checkpoint: str | Path | None
+) -> tuple[RunFolder, Checkpoint | None]:
+    """Lock the run folder; the checkpoint to go on from, if there is one."""
+    run = RunFolder(training.checkpoint_dir, resume=training.resume)
+    run.__enter__()
+    run.checkpoints.keep = training.keep_checkpoints
+    saved, run.checkpoint = run.checkpoint, None  # held here only as long as it is needed
+    if resume_checkpoint is not None:
+        saved = load_checkpoint(Path(resume_checkpoint))
+    if saved is not None:
+        log.info("Going on from %s (step %d)", saved.folder, saved.step)
+    return run, saved
+
+
+def run_state(training: TrainingConfig, saved: Checkpoint | None) -> tuple[RunState, EarlyStopping]:
+    """Where the run is, and how its validations have gone."""
+    state = RunState()
+    stopping = EarlyStopping(
+        training.early_stopping_patience, min_delta=training.early_stopping_min_delta
+    )
+    if saved is not None:
+        state = RunState(**{name: saved.state[name] for name in asdict(state)})
+        stopping.load_state_dict(saved.state["early_stopping"])
+    return state, stopping
+
+
+def fine_tuning_source(training: TrainingConfig, saved: Checkpoint | None) -> VoiceFiles | None:
+    """The voice to start from; a run that goes on has its weights already."""
+    if training.init_from is None or saved is not None:
+        return None
+    return load_voice(training.init_from)
+
+
+def prepare(
+    config: XTTSConfig,
+    *,
+    saved: Checkpoint | None,
+    source: VoiceFiles | None,
+    progress: TrainingProgress,
+) -> TrainingData | None:
+    """The data that the settings name; the model gets as many symbols as its tokenizer knows."""
+    if config.data.train_data is None:
+        return None
+    training = config.training
+    tokenizer: Tokenizer | None = None
+    if saved is not None and saved.state["tokenizer"] is not None:
+        tokenizer = tokenizer_from_dict(saved.state["tokenizer"])
+    elif source is not None:
+        config.data.tokenizer = source.tokenizer.kind
+        tokenizer = None if source.tokenizer.kind == "characters" else source.tokenizer
+
+    def read(tokenizer: Tokenizer | None) -> TrainingData:
+        with _ClipBars(progress) as bars:
+            return prepare_training(
+                config.data,
+                seed=training.seed,
+                steps=training.max_steps,
+                tokenizer=tokenizer,
+                buckets=_shapes_of(saved, config),
+                on_list=bars.begin,
+                on_clip=bars.advance,
+            )
+
+    data = read(tokenizer)
+    if source is not None:
+        joined = joined_tokenizer(source.tokenizer, data.tokenizer)
+        if joined.symbols != data.tokenizer.symbols:
+            data = read(joined)
+    config.model.vocab_size = data.tokenizer.vocab_size
+    if data.dropped:
+        log.warning(
+            "%d of %d clips are left out; why is in the run folder", len(data.dropped), data.listed
+        )
+    log.info(
+        "%d clips to train on, %d to validate, %d batches an epoch",
+        len(data.train),
+        0 if data.validation is None else len(data.validation),
+        len(data.plan),
+    )
+    return data
+
+
+def find_place(state: RunState, saved: Checkpoint | None, data: TrainingData) -> None:
+    """Keep the saved place where it still means the same batch; else start its epoch anew."""
+    if saved is None or saved.state["fingerprint"] == data.fingerprint:
+        return
+    log.warning(
+        "The data or the batch settings changed since step %d: weights and optimiser go on, the "
+        "data from the start of epoch %d",
+        state.step,
+        state.epoch + 1,
+    )
+    state.position = 0
+
+
+def all_speakers(
+    data: TrainingData | None, *, saved: Checkpoint | None, source: VoiceFiles | None
+) -> list[str]:
+    """Every voice this model has heard, those of the run before included."""
+    known: Sequence[str] = ()
+    if saved is not None:
+        known = saved.state["speakers"]
+    elif source is not None:
+        known = source.speakers
+    new = data.train.speaker_names if data is not None else ()
+    return list(dict.fromkeys([*known, *new]))
+
+
+def make_model(
+    make: keras.Model | Callable[[], keras.Model], config: XTTSConfig, plan: DevicePlan
+) -> tuple[keras.Model, WarmUpCosine, TrainStep]:
+    """Create model, schedule and step on the model device, and prove that the model is there."""
+    training = config.training
+    name, note = plan.logical_name("model"), plan.role_note("model")
+    if plan.mode is Mode.MULTI:
+        log.info("Multi-GPU Mode: Model will be placed on %s%s", name, note)
+        log.info("   (Original GPU %s is now mapped to %s)%s", plan.model_gpu, name[1:], note)
+    log.info("Creating model on device: %s%s", name, note)
+    policy = choose_precision(plan, mixed=training.mixed_precision)
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        with tf.device(plan.model_device):
+            model = make if isinstance(make, keras.Model) else make()
+            schedule = WarmUpCosine(
+                training.learning_rate,
+                warm_up_steps=training.warmup_steps,
+                total_steps=1,  # known when the data is
+            )
+    finally:
+        keras.config.set_dtype_policy(before)
+    if model.built:
+        check_placement(model.variables, plan.model_device)
+        log.info("Model: %.2f million parameters", model.count_params() / 1e6)
+    _freeze(model, training.freeze)
+    step = TrainStep(
+        model,
+        device=plan.model_device,
+        learning_rate=schedule,
+        weight_decay=training.weight_decay,
+        gradient_clip=training.gradient_clip,
+        ema_decay=training.ema_decay or None,
+        grad_accum=training.grad_accum,
+        scale_loss=policy == "mixed_float16",
+        jit_compile=training.xla,
+    )
+    return model, schedule, step
+
+
+def start_from(
+    source: VoiceFiles, step: TrainStep, tokenizer: Tokenizer | None, names: list[str]
+) -> None:
+    """Give the model another voice's weights, and say what matched and what is new."""
+    with tf.device(step.device):
+        match = load_matching_weights(step.model, source)
+    step.take_weights()
+    for line in describe_match(match, source, tokenizer, names):
+        log.info("%s", line)
+
+
+def _freeze(model: keras.Model, parts: Sequence[str]) -> None:
+    for part in parts:
+        layer = getattr(model, part, None)
+        if not isinstance(layer, keras.layers.Layer):
+            raise ConfigError(f"This model has no part {part} to freeze.", "leave it out")
+        layer.trainable = False
+    if parts and not model.trainable_variables:
+        raise ConfigError("All of the model is frozen: nothing is left to train.", "freeze less")
+    if parts:
+        left = sum(int(tf.size(v)) for v in model.trainable_variables)
+        log.info("Frozen: %s; %.2f million parameters train", ", ".join(parts), left / 1e6)
+
+
+def _shapes_of(saved: Checkpoint | None, config: XTTSConfig) -> Any:
+    """The shapes of the run so far, unless a setting that decides them has changed."""
+    if saved is None or not saved.state["buckets"]:
+        return None
+    then, now = saved.state["config"]["data"], config.data.model_dump(mode="json")
+    same = all(then.get(name) == now[name] for name in SHAPING)
+    return saved.state["buckets"] if same else None
+
+
+class _ClipBars:
+    """One progress bar for each pass over the clips."""
+
+    def __init__(self, progress: TrainingProgress) -> None:
+        self._progress = progress
+        self._stack = contextlib.ExitStack()
+        self.advance: Callable[[], None] = lambda: None
+
+    def __enter__(self) -> _ClipBars:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def begin(self, clips: int) -> None:
+        self._stack.close()
+        self.advance = self._stack.enter_context(self._progress.preparing("Reading clips", clips))
