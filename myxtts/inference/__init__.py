@@ -1,1 +1,1 @@
-"""Speaks: from a trained model to audio."""
+"""From a trained model to speech: synthesis, vocoder, and how the result is judged."""

@@ -88,7 +88,8 @@ class TrainingProgress:
         finally:
             if bars is not None and bar is not None:
                 bars.remove_task(bar)
-            log.info("%s  %d/%d", what, done, total)
+            if done:  # nothing was left to do where all of it was known
+                log.info("%s  %d/%d", what, done, total)
 
     def update(
         self,

@@ -81,6 +81,14 @@ def restore_snapshot(step: TrainStep, tensors: Mapping[str, Arrays]) -> None:
             average.assign(np.concatenate([tensors["ema"][name].ravel() for name in averaged]))
 
 
+def assign_weights(model: Any, weights: Arrays) -> None:
+    """Give a model all of its weights by name; nothing changes if anything does not fit."""
+    named = _named(model)
+    _check_fit("model", named, weights)
+    for name, variable in named.items():
+        variable.assign(weights[name])
+
+
 def _named(model: Any) -> dict[str, Any]:
     return dict(zip(weight_names(model.variables), model.variables, strict=True))
 
