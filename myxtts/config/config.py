@@ -26,9 +26,9 @@ class ModelConfig(PresetSettings):
     """The network. `size` sets the widths; a width given explicitly wins."""
 
     size: ModelSize = "normal"
-    encoder_dim: PositiveInt = 384
+    encoder_dim: PositiveInt = 352
     encoder_blocks: PositiveInt = 8
-    decoder_dim: PositiveInt = 512
+    decoder_dim: PositiveInt = 480
     decoder_blocks: PositiveInt = 8
     voice_dim: PositiveInt = 192
     decoder_head: Literal["regression", "flow"] = "regression"

@@ -17,9 +17,9 @@ def _widths(*, encoder: tuple[int, int], decoder: tuple[int, int], voice: int) -
 
 MODEL_SIZES: Final[dict[str, dict[str, Any]]] = {
     "tiny": _widths(encoder=(128, 4), decoder=(160, 5), voice=64),
-    "small": _widths(encoder=(224, 6), decoder=(320, 6), voice=96),
-    "normal": _widths(encoder=(384, 8), decoder=(512, 8), voice=192),
-    "big": _widths(encoder=(640, 8), decoder=(864, 10), voice=256),
+    "small": _widths(encoder=(208, 6), decoder=(304, 6), voice=96),
+    "normal": _widths(encoder=(352, 8), decoder=(480, 8), voice=192),
+    "big": _widths(encoder=(576, 8), decoder=(800, 10), voice=256),
 }
 
 OPTIMIZATION_LEVELS: Final[dict[str, dict[str, Any]]] = {
