@@ -131,7 +131,8 @@ def train(
 ) -> None:
     """Train a voice on one device, or on two: one prepares the data, the other trains.
 
-    Settings come from flags, then from the --config file, then from defaults.
+    Settings come from flags, then from the --config file, then from defaults. With --resume and no
+    --config they come from the run folder itself, so that the same run goes on.
     """
     start_logging()
     if resume and reset_training:
@@ -173,9 +174,13 @@ def train(
         "training.wandb": wandb,
     }
     given = {name: value for name, value in overrides.items() if value is not None}
-    from myxtts.config.config import load_config  # late: pydantic would slow down every --help
+    from myxtts.config.config import TrainingConfig, load_config  # late: --help must be quick
     from myxtts.pipeline.devices import check_request
 
+    if resume and config is None:
+        run = checkpoint_dir or TrainingConfig().checkpoint_dir
+        config = run / "config.yaml" if (run / "config.yaml").is_file() else None
+        given["training.checkpoint_dir"] = run  # it may have been moved since
     settings = load_config(config, given)
     check_request(settings.data.device_request())
     if print_config:

@@ -44,7 +44,9 @@ def make_device_stage(
         mels = features.log_mel(_vary_waves(waves, batch["seed"], varied), lengths)
         references = _to_float(batch["references"])
         reference_mask = features.frame_mask(references, batch["reference_lengths"])
-        reference_pitch, _ = features.pitch(references, batch["reference_lengths"])
+        # Only statistics are taken of it: each value is heard in one frame and stands for two.
+        heard, _ = features.pitch(references, batch["reference_lengths"], every=2)
+        reference_pitch = tf.repeat(heard, 2, axis=1)[:, : reference_mask.shape[1]]
         return {
             "mels": _blank_out(mels, mask, batch["seed"], varied),
             "mel_lengths": tf.reduce_sum(tf.cast(mask, tf.int32), axis=1),

@@ -24,7 +24,7 @@ PITCH_HOP = HOP // PITCH_DECIMATION
 PITCH_FMIN, PITCH_FMAX = 60.0, 500.0
 PITCH_WINDOW = 384  # 35 ms: two periods of the lowest voice
 MIN_LAG, MAX_LAG = int(PITCH_RATE / PITCH_FMAX), int(PITCH_RATE / PITCH_FMIN) + 1
-PITCH_FFT = 1024  # holds window + largest lag
+PITCH_FFT = 576  # holds window + largest lag
 YIN_VOICED = 0.35  # aperiodicity under which a frame counts as voiced
 
 
@@ -68,75 +68,70 @@ def energy(mels: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     return tf.where(mask, tf.reduce_logsumexp(mels, axis=-1), np.float32(np.log(LOG_FLOOR)))
 
 
-def pitch(waves: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def pitch(waves: tf.Tensor, lengths: tf.Tensor, *, every: int = 1) -> tuple[tf.Tensor, tf.Tensor]:
     """Fundamental frequency [B, F] in Hz (0 where unvoiced) and the voicing [B, F] as booleans.
+
+    Of every frame, or of the first of each `every`, where a voice's statistics are all one needs.
 
     YIN with the cumulative mean normalised difference, and a path through the lags that does not
     jump by octaves (the octave is what YIN by itself gets wrong).
     """
-    halved = _halve_rate(waves)
     span = PITCH_WINDOW + MAX_LAG
-    padded = tf.pad(halved, [[0, 0], [span // 2, span]])
-    frames = num_frames(waves.shape[1])
-    blocks = tf.signal.frame(padded, span, PITCH_HOP)[:, :frames]
-    cost = _aperiodicity(blocks)  # [B, F, lags]
-    best = _smooth_path(cost)
-    aperiodicity, lag = _refine(cost, best)
-    voiced = (aperiodicity < YIN_VOICED) & frame_mask(waves, lengths)
+    padded = tf.pad(_halve_rate(waves), [[0, 0], [span // 2, span]])
+    real = frame_mask(waves, lengths)[:, ::every]
+    # Row by row for the caches' sake, as the mels.
+    cost = tf.map_fn(lambda row: _aperiodicity(row, real.shape[1], every), padded)  # [B, F, lags]
+    aperiodicity, lag = _refine(cost, _smooth_path(cost))
+    voiced = (aperiodicity < YIN_VOICED) & real
     return tf.where(voiced, PITCH_RATE / lag, 0.0), voiced
 
 
-def _aperiodicity(blocks: tf.Tensor) -> tf.Tensor:
-    """YIN's normalised difference of each block for lags 0 to MAX_LAG: near 0 at the period."""
-    head = blocks[..., :PITCH_WINDOW]
-    spectra = tf.signal.rfft(blocks, [PITCH_FFT])
-    products = spectra * tf.math.conj(tf.signal.rfft(head, [PITCH_FFT]))
-    correlation = tf.signal.irfft(products, [PITCH_FFT])[..., : MAX_LAG + 1]
-    energies = tf.cumsum(tf.square(blocks), axis=-1)
-    energies = tf.pad(energies, [[0, 0], [0, 0], [1, 0]])
-    window_energy = (
-        energies[..., PITCH_WINDOW : PITCH_WINDOW + MAX_LAG + 1] - energies[..., : MAX_LAG + 1]
-    )
-    difference = tf.maximum(window_energy[..., :1] + window_energy - 2.0 * correlation, 0.0)
-    sums = tf.cumsum(difference[..., 1:], axis=-1)
-    lags = tf.range(1, MAX_LAG + 1, dtype=tf.float32)
+def _aperiodicity(padded: tf.Tensor, count: int, every: int) -> tf.Tensor:
+    """YIN's normalised difference in a row's frames for lags 0 to MAX_LAG: near 0 at the period."""
+    blocks = tf.signal.frame(padded, PITCH_WINDOW + MAX_LAG, PITCH_HOP * every)[:count]
+    heads = tf.signal.rfft(blocks[:, :PITCH_WINDOW], [PITCH_FFT])
+    products = tf.signal.rfft(blocks, [PITCH_FFT]) * tf.math.conj(heads)
+    correlation = tf.signal.irfft(products, [PITCH_FFT])[:, : MAX_LAG + 1]
+    # The energy under the window changes with the lag by what comes in and what goes out.
+    squares = tf.square(blocks)
+    change = squares[:, PITCH_WINDOW:] - squares[:, :MAX_LAG]
+    energy = tf.reduce_sum(squares[:, :PITCH_WINDOW], axis=1, keepdims=True)
+    energies = energy + tf.cumsum(tf.pad(change, [[0, 0], [1, 0]]), axis=1)
+    difference = tf.maximum(energy + energies - 2.0 * correlation, 0.0)
+    lags = np.arange(MAX_LAG + 1, dtype=np.float32)
+    running_sum = np.triu(np.ones([len(lags), len(lags)], np.float32))  # cheaper than tf.cumsum
     # The small constant makes silence aperiodic instead of 0 / 0.
-    normalised = (difference[..., 1:] * lags + 1e-7) / (sums + 1e-7)
-    return tf.concat([tf.ones_like(normalised[..., :1]), normalised], axis=-1)
+    return (difference * lags + 1e-7) / (tf.matmul(difference, running_sum) + 1e-7)
 
 
 JUMP_COST = 0.6  # price of one octave between two frames
 LAG_PREFERENCE = 0.02  # a slight pull to short lags: a period's double is as periodic as itself
-
-
-@lru_cache(maxsize=1)
-def _log_lags() -> np.ndarray:
-    return np.log2(np.arange(MIN_LAG, MAX_LAG, dtype=np.float32))
+CELL = 4  # so many neighbouring lags are one place on the path: far cheaper, hardly coarser
+NUM_CELLS = (MAX_LAG - MIN_LAG) // CELL
 
 
 def _smooth_path(cost: tf.Tensor) -> tf.Tensor:
-    """The lag index of each frame on the cheapest path; a jump costs by its size in octaves."""
-    log_lags = _log_lags()
-    jumps = tf.constant(JUMP_COST * np.abs(log_lags[:, None] - log_lags[None, :]))
-    local = cost[..., MIN_LAG:MAX_LAG] + LAG_PREFERENCE * (log_lags - log_lags[0])
+    """The lag of each frame [B, F] on the cheapest path; a jump costs by its size in octaves."""
+    octaves = np.log2(np.arange(NUM_CELLS * CELL, dtype=np.float32) / MIN_LAG + 1.0)
+    local = cost[..., MIN_LAG : MIN_LAG + NUM_CELLS * CELL] + LAG_PREFERENCE * octaves
+    cells = tf.reshape(local, [*cost.shape[:2], NUM_CELLS, CELL])
     # An aperiodic frame has no opinion: its cost must not drag the path along.
-    local = tf.minimum(local, 0.6)
-    steps = tf.transpose(local, [1, 0, 2])
+    steps = tf.transpose(tf.minimum(tf.reduce_min(cells, axis=-1), 0.6), [1, 0, 2])
+    places = octaves[CELL // 2 :: CELL]
+    jumps = tf.constant(JUMP_COST * np.abs(places[:, None] - places))
 
-    def forward(carry: tuple[tf.Tensor, tf.Tensor], here: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        total = carry[0][:, None, :] + jumps[None]
-        return here + tf.reduce_min(total, -1), tf.argmin(total, -1, output_type=tf.int32)
+    def forward(total: tf.Tensor, here: tf.Tensor) -> tf.Tensor:
+        return here + tf.reduce_min(total[:, None, :] + jumps, axis=-1)
 
-    start = (steps[0], tf.zeros_like(steps[0], tf.int32))
-    totals, origins = tf.scan(forward, steps[1:], start)
-    last = tf.argmin(totals[-1], -1, output_type=tf.int32)
+    def back(cell: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
+        return tf.argmin(total + tf.gather(jumps, cell), axis=-1, output_type=tf.int32)
 
-    def back(index: tf.Tensor, origin: tf.Tensor) -> tf.Tensor:
-        return tf.gather(origin, index, batch_dims=1)
-
-    path = tf.scan(back, origins, last, reverse=True)
-    path = tf.concat([path, last[None]], axis=0)
-    return tf.transpose(path) + MIN_LAG
+    totals = tf.scan(forward, steps)
+    last = tf.argmin(totals[-1], axis=-1, output_type=tf.int32)
+    path = tf.scan(back, totals[:-1], last, reverse=True)
+    path = tf.transpose(tf.concat([path, last[None]], axis=0))
+    inside = tf.argmin(tf.gather(cells, path, batch_dims=2), axis=-1, output_type=tf.int32)
+    return MIN_LAG + CELL * path + inside
 
 
 def _refine(cost: tf.Tensor, lag: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -147,17 +142,27 @@ def _refine(cost: tf.Tensor, lag: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return here, tf.cast(lag, tf.float32) + tf.clip_by_value(shift, -0.5, 0.5)
 
 
+STRETCH = 64  # samples whose rate is halved by one product with a matrix
+
+
 def _halve_rate(waves: tf.Tensor) -> tf.Tensor:
-    taps = tf.constant(_half_band()[:, None, None])
-    return tf.nn.conv1d(waves[..., None], taps, stride=PITCH_DECIMATION, padding="SAME")[..., 0]
+    """Every second sample of the low-passed waves; a product is far cheaper than a convolution."""
+    matrix = _half_band()
+    margin = (len(matrix) - STRETCH) // 2
+    padded = tf.pad(waves, [[0, 0], [margin, margin + -waves.shape[1] % STRETCH]])
+    stretches = tf.signal.frame(padded, len(matrix), STRETCH)
+    return tf.reshape(tf.matmul(stretches, matrix), [waves.shape[0], -1])
 
 
 @lru_cache(maxsize=1)
 def _half_band() -> np.ndarray:
-    """A short low-pass filter: pitch needs no more than the first kilohertz."""
+    """A short low-pass filter per second sample: pitch needs no more than the first kilohertz."""
     n = np.arange(-8, 9, dtype=np.float64)
     taps = np.sinc(n * 0.25) * np.hanning(19)[1:-1]
-    return np.asarray(taps / taps.sum(), np.float32)
+    matrix = np.zeros([STRETCH + len(n) - 1, STRETCH // PITCH_DECIMATION], np.float32)
+    for place, column in enumerate(matrix.T):
+        column[place * PITCH_DECIMATION :][: len(n)] = taps / taps.sum()
+    return matrix
 
 
 def _reflect_ends(waves: tf.Tensor, lengths: tf.Tensor, margin: int) -> tf.Tensor:

@@ -13,6 +13,7 @@ import tensorflow as tf
 from typing_extensions import Self
 
 from myxtts.data import features
+from myxtts.data.store import decode
 from myxtts.data.table import LANGUAGE_IDS
 from myxtts.data.text import check_language
 from myxtts.data.tokenizers import PAD_ID
@@ -70,6 +71,13 @@ class Synthesizer:
         waves, lengths = read_references(references)
         with tf.device(self._device):
             return Voice(*self._listen(tf.constant(waves), tf.constant(lengths)))
+
+    def mel_of(self, path: str | Path) -> Floats:
+        """The log-mel [F, M] of a recording, to compare with what the model makes of it."""
+        wave = decode(Path(path)).astype(np.float32) / 32768.0
+        with tf.device(self._device):
+            mel: Floats = features.log_mel(wave[None], tf.constant([len(wave)]))[0].numpy()
+        return mel
 
     def speak(self, texts: Sequence[str], **arguments: Any) -> list[Floats]:
         """The audio of each text; see `perform`."""

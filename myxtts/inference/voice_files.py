@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.config.config import ModelConfig
+from myxtts.config.config import ModelConfig, TokenizerKind
 from myxtts.data.tokenizers import Tokenizer, tokenizer_from_dict
 from myxtts.errors import DataError
 from myxtts.training.checkpoints import CheckpointStore, load_checkpoint
@@ -25,6 +25,11 @@ class VoiceFiles:
     speakers: tuple[str, ...]
     language: str
     weights: dict[str, np.ndarray[Any, Any]]
+
+    @property
+    def kind(self) -> TokenizerKind:
+        """How it reads text."""
+        return "characters" if self.tokenizer.kind == "characters" else "phonemes"
 
 
 def load_voice(path: str | Path) -> VoiceFiles:

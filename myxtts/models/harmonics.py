@@ -42,4 +42,4 @@ def _templates() -> np.ndarray:
         rows.append(np.log(lobe @ mel_matrix() + 1e-4))
     table = np.array(rows, np.float32)
     assert table.shape[1] == NUM_MELS
-    return (table - table.mean()) / table.std()
+    return np.asarray((table - table.mean()) / table.std(), np.float32)

@@ -162,7 +162,8 @@ class XTTS(keras.Model):
 
     def listen(self, mels: tf.Tensor, lengths: tf.Tensor, pitch: tf.Tensor) -> Voice:
         """The voice of references: log-mels [B, R, M], their lengths, pitch in Hz [B, R]."""
-        return self.reference(normalize(mels), lengths, pitch, None)
+        voice: Voice = self.reference(normalize(mels), lengths, pitch, None)
+        return voice
 
     def speak(
         self,

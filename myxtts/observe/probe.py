@@ -32,7 +32,7 @@ def log_mels(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     return {"mels": features.log_mel(waveforms, tf.fill([rows], samples))}
 
 
-class ProbeModel(keras.Model):  # type: ignore[misc]
+class ProbeModel(keras.Model):
     """Predicts each log-mel frame from the ones before it: small, real, and it learns."""
 
     def __init__(self, width: int = 128) -> None:

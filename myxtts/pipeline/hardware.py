@@ -109,7 +109,8 @@ class Hardware:
     def compute_capability(self) -> tuple[int, int]:
         """What the least capable of TensorFlow's GPUs can do, as NVIDIA numbers it."""
         details = _tf().config.experimental.get_device_details
-        return min(details(gpu).get("compute_capability", (0, 0)) for gpu in _physical("GPU"))
+        found = [details(gpu).get("compute_capability", (0, 0)) for gpu in _physical("GPU")]
+        return min((int(major), int(minor)) for major, minor in found)
 
     def hide_gpus(self) -> None:
         """Keep TensorFlow off every GPU."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from myxtts.config.config import XTTSConfig
-from myxtts.pipeline.devices import DevicePlan, machine_cards
+from myxtts.pipeline.devices import DevicePlan
 from myxtts.pipeline.hardware import HARDWARE, Hardware
 from myxtts.pipeline.limits import Settings, recommended_settings
 
@@ -75,6 +75,6 @@ def _advice(config: XTTSConfig, plan: DevicePlan, hardware: Hardware) -> Setting
     """The table's row for the model's card; None where there is no GPU to judge."""
     if not plan.model_device.startswith("/GPU"):
         return None
-    cards = {card.index: card for card in machine_cards(hardware)}
+    cards = {card.index: card for card in hardware.cards()}
     card = cards.get(config.data.model_gpu or 0)
     return None if card is None else recommended_settings(card.total_mb)

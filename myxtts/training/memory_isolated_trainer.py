@@ -31,7 +31,8 @@ def make_trainer(config: XTTSConfig, **arguments: Any) -> XTTSTrainer:
         return XTTSTrainer(config, **arguments)
     return MemoryIsolatedDualGPUTrainer(
         config,
-        *(0, 1) if data.data_gpu is None else (data.data_gpu, data.model_gpu),
+        0 if data.data_gpu is None else data.data_gpu,
+        1 if data.model_gpu is None else data.model_gpu,
         data_gpu_memory_limit=data.data_gpu_memory,
         model_gpu_memory_limit=data.model_gpu_memory,
         simulate=data.simulate,

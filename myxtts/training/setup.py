@@ -107,8 +107,8 @@ def prepare(
     if saved is not None and saved.state["tokenizer"] is not None:
         tokenizer = tokenizer_from_dict(saved.state["tokenizer"])
     elif source is not None:
-        config.data.tokenizer = source.tokenizer.kind
-        tokenizer = None if source.tokenizer.kind == "characters" else source.tokenizer
+        config.data.tokenizer = source.kind
+        tokenizer = None if source.kind == "characters" else source.tokenizer
 
     def read(tokenizer: Tokenizer | None) -> TrainingData:
         with _ClipBars(progress) as bars:
