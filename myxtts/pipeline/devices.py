@@ -6,7 +6,7 @@ import logging
 import os
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Literal
+from typing import Any, Literal
 
 from myxtts.errors import DeviceError, HardwareShortageError
 from myxtts.pipeline.hardware import HARDWARE, Card, Hardware, growth_is_forced
@@ -147,12 +147,13 @@ def _configured_before(request: DeviceRequest, hardware: Hardware) -> DevicePlan
     assert hardware.configured is not None
     before = hardware.configured[0]
     assert isinstance(before, DeviceRequest)
-    # A limit that was planned may be repeated as a given one, and the other way round.
-    repeated = replace(request, data_limit_mb=None, model_limit_mb=None) == replace(
-        before, data_limit_mb=None, model_limit_mb=None
-    )
+    # A limit that was planned may be repeated as a given one, and the other way round; a fallback
+    # that was not needed makes no difference.
+    ignored: dict[str, Any] = {"data_limit_mb": None, "model_limit_mb": None}
+    if plan.mode is Mode.MULTI:
+        ignored["fallback"] = None
     if (
-        repeated
+        replace(request, **ignored) == replace(before, **ignored)
         and request.data_limit_mb in (None, plan.data_limit_mb)
         and request.model_limit_mb in (None, plan.model_limit_mb)
     ):

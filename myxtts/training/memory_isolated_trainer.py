@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import keras
 
 from myxtts.config.config import XTTSConfig
 from myxtts.observe.leaks import LeakDetector
-from myxtts.pipeline.devices import DevicePlan, RoleName
+from myxtts.pipeline.devices import DevicePlan, RoleName, configure_devices
 from myxtts.pipeline.memory import read_role
 from myxtts.training.progress import TrainingProgress
 from myxtts.training.trainer import XTTSTrainer
@@ -26,16 +27,16 @@ LEAK_CHECK_STEPS = 10
 
 def make_trainer(config: XTTSConfig, **arguments: Any) -> XTTSTrainer:
     """The trainer for the mode that the settings ask for."""
-    data = config.data
-    if not data.enable_memory_isolation:
+    plan = configure_devices(**asdict(config.data.device_request()))
+    if not plan.isolated or plan.data_gpu is None or plan.model_gpu is None:
         return XTTSTrainer(config, **arguments)
     return MemoryIsolatedDualGPUTrainer(
         config,
-        0 if data.data_gpu is None else data.data_gpu,
-        1 if data.model_gpu is None else data.model_gpu,
-        data_gpu_memory_limit=data.data_gpu_memory,
-        model_gpu_memory_limit=data.model_gpu_memory,
-        simulate=data.simulate,
+        plan.data_gpu,
+        plan.model_gpu,
+        plan.data_limit_mb,
+        plan.model_limit_mb,
+        simulate=plan.simulated,
         **arguments,
     )
 
