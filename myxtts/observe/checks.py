@@ -7,8 +7,10 @@ import importlib.metadata
 import logging
 import math
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from myxtts.errors import DeviceError, MyXTTSError
@@ -252,11 +254,14 @@ def check_training(target: Target) -> str:
         training=TrainingConfig(optimization_level="basic"),
     )
     losses: list[float] = []
-    ProbeTrainer(config, model=ProbeModel).train(
-        synthetic_waveforms(TRAINING_STEPS, batch_size=8),
-        epochs=1,
-        on_step=lambda step, values: losses.append(float(values["loss"])),
-    )
+    with tempfile.TemporaryDirectory(prefix="myxtts-check-") as folder:
+        config.training.checkpoint_dir = Path(folder) / "run"
+        with ProbeTrainer(config, model=ProbeModel) as trainer:
+            trainer.train(
+                synthetic_waveforms(TRAINING_STEPS, batch_size=8),
+                epochs=1,
+                on_step=lambda step, values: losses.append(float(values["loss"])),
+            )
     if len(losses) != TRAINING_STEPS or not all(map(math.isfinite, losses)):
         raise DeviceError(
             f"{len(losses)} of {TRAINING_STEPS} training steps came through, with losses {losses}.",

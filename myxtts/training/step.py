@@ -249,7 +249,7 @@ def _flatten(tensors: Any) -> tf.Tensor:
 
 def num_rows(batch: Any) -> int:
     """Clips in a batch, masked ones included."""
-    return int(max(t.shape[0] for t in tf.nest.flatten(batch) if t.shape.rank))
+    return int(max(t.shape[0] for t in tf.nest.flatten(batch) if len(t.shape)))
 
 
 def _slice(batch: Any, start: int, stop: int) -> Any:
@@ -258,7 +258,7 @@ def _slice(batch: Any, start: int, stop: int) -> Any:
     if stop - start >= rows:
         return batch
     whole = {name: batch[name] for name in ("seed", "place") if name in batch}
-    parts = tf.nest.map_structure(lambda t: t[start:stop] if t.shape.rank else t, batch)
+    parts = tf.nest.map_structure(lambda t: t[start:stop] if len(t.shape) else t, batch)
     return {**parts, **whole} if whole else parts
 
 

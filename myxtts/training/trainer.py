@@ -218,7 +218,6 @@ class XTTSTrainer:
         """An update is done, and the run is behind the batch from this place."""
         self.state.step += 1
         self.state.epoch, self.state.position = place.epoch, place.position + 1
-        self.progress.update(self.state.step)
         self._after_step()
         if on_step is not None:
             on_step(self.state.step, losses)
@@ -232,6 +231,8 @@ class XTTSTrainer:
         training, step = self.config.training, self.state.step
         if step % training.log_steps == 0 or step == 1:
             self._report()
+        else:
+            self.progress.update(step)
         if step % STATS_STEPS == 0:
             self.log.event("pipeline", step=step, **batches.stats().as_dict())
         if step % SKIP_CHECK_STEPS == 0:
