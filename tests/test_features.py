@@ -82,10 +82,12 @@ def test_a_masked_row_is_silence():
     assert not features.pitch(waves, tf.constant([0]))[1].numpy().any()
 
 
-def test_pitch_agrees_with_pyin_where_both_hear_a_voice(clips):
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_pitch_agrees_with_pyin_where_both_hear_a_voice(clips, jit_compile):
     clips = clips[:3]
     waves, lengths = padded(clips, max(map(len, clips)) + 3000, 0.7)
-    pitch, voiced = (t.numpy() for t in tf.function(features.pitch)(waves, lengths))
+    find = tf.function(features.pitch, jit_compile=jit_compile)
+    pitch, voiced = (t.numpy() for t in find(waves, lengths))
     errors = []
     for row, heard, wave in zip(pitch, voiced, clips, strict=True):
         f0, pyin_heard, _ = librosa.pyin(
@@ -106,6 +108,16 @@ def test_pitch_of_a_steady_hum_is_its_frequency(hertz):
     inside = slice(5, 80)
     assert voiced.numpy()[0, inside].all()
     np.testing.assert_allclose(pitch.numpy()[0, inside], hertz, rtol=0.01)
+
+
+def test_pitch_of_every_second_frame_is_that_of_the_frames_it_names(clips):
+    waves, lengths = padded(clips[:2], max(map(len, clips[:2])) + 3000)
+    pitch, voiced = (t.numpy()[:, ::2] for t in features.pitch(waves, lengths))
+    fewer, heard = (t.numpy() for t in features.pitch(waves, lengths, every=2))
+    assert fewer.shape == pitch.shape
+    assert (heard == voiced).mean() > 0.97
+    both = heard & voiced
+    assert np.mean(np.abs(fewer[both] / pitch[both] - 1) < 0.05) > 0.97
 
 
 def test_noise_and_silence_have_no_pitch():
