@@ -41,7 +41,7 @@ def read_role(plan: DevicePlan, role: RoleName, hardware: Hardware = HARDWARE) -
     """Memory of one role: its GPU's allocator, or the process where the role runs on a CPU."""
     limit = plan.limit_mb(role)
     if plan.device(role).startswith("/CPU"):
-        return _read_process(limit)
+        return read_process(limit)
     used = hardware.allocated_mb(plan.device(role))
     gpu = plan.gpu(role)
     if limit is None and gpu is not None:
@@ -67,6 +67,7 @@ def find_card(cards: list[Card], index: int, hardware: Hardware = HARDWARE) -> C
     )
 
 
-def _read_process(limit_mb: int | None) -> MemoryReading:
+def read_process(limit_mb: int | None = None) -> MemoryReading:
+    """What this process holds in the host's memory."""
     used = psutil.Process().memory_info().rss / MB
     return MemoryReading(used, limit_mb or psutil.virtual_memory().total / MB, RSS)

@@ -39,7 +39,7 @@ def load_matching_weights(model: Any, source: VoiceFiles) -> Match:
             taken.append(name)
             assignments.append((variable, array))
         elif array is not None and name.endswith(SYMBOLS) and array.shape[1:] == shape[1:]:
-            grown = np.array(variable)
+            grown = variable.numpy().copy()
             rows = min(len(grown), len(array))  # ids of old symbols stay, new ones come behind
             grown[:rows] = array[:rows]
             extended.append(name)

@@ -11,7 +11,6 @@ from typing import Any
 import keras
 
 from myxtts.config.config import XTTSConfig
-from myxtts.observe.leaks import LeakDetector
 from myxtts.pipeline.devices import DevicePlan, RoleName, configure_devices
 from myxtts.pipeline.memory import read_role
 from myxtts.training.progress import TrainingProgress
@@ -22,7 +21,6 @@ log = logging.getLogger(__name__)
 
 ROLES: tuple[RoleName, ...] = ("data", "model")
 BASELINE_STEP = 10  # buffers are full and the step is compiled by then
-LEAK_CHECK_STEPS = 10
 
 
 def make_trainer(config: XTTSConfig, **arguments: Any) -> XTTSTrainer:
@@ -68,9 +66,6 @@ class MemoryIsolatedDualGPUTrainer(XTTSTrainer):
         self._simulate = simulate
         self._baselines: dict[RoleName, float] = {}
         super().__init__(config, model, resume_checkpoint, progress=progress)
-        self._detectors = {
-            role: LeakDetector(f"{role.capitalize()} GPU {self.plan.gpu(role)}") for role in ROLES
-        }
 
     def get_memory_stats(self) -> dict[str, Any]:
         """Memory of both roles now, against limit and baseline, with the source of each reading."""
@@ -97,10 +92,9 @@ class MemoryIsolatedDualGPUTrainer(XTTSTrainer):
     def _after_step(self) -> None:
         if not self.enable_monitoring:
             return
-        if self.steps_done == BASELINE_STEP:
+        super()._after_step()
+        if self.steps_done == self._first_step + BASELINE_STEP:
             self._setup_memory_baselines()
-        if self.steps_done % LEAK_CHECK_STEPS == 0:
-            self._check_for_steady_growth()
         if self.steps_done % self.config.training.memory_check_steps == 0:
             log_memory_stats(self.data_gpu_id, self.model_gpu_id, step=self.steps_done)
             self.log.event("memory", step=self.steps_done, **self.get_memory_stats())
@@ -131,10 +125,3 @@ class MemoryIsolatedDualGPUTrainer(XTTSTrainer):
                     thresholds[role],
                 )
         return healthy
-
-    def _check_for_steady_growth(self) -> None:
-        for role, detector in self._detectors.items():
-            leak = detector.update(self.steps_done, read_role(self.plan, role).used_mb)
-            if leak is not None:
-                log.warning("%s", leak)
-                self.log.event("leak", step=self.steps_done, role=role, warning=str(leak))

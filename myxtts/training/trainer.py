@@ -25,6 +25,7 @@ from myxtts.pipeline.transfer import copy_to_model_device, put_on_device
 from myxtts.training import setup
 from myxtts.training.fit import warn_of_misfits, what_would_fit
 from myxtts.training.keeper import Keeper
+from myxtts.training.leak_watch import LeakWatch
 from myxtts.training.progress import TrainingProgress
 from myxtts.training.reporting import LossReport
 from myxtts.training.run_log import RunLog
@@ -103,8 +104,11 @@ class XTTSTrainer:
         )
         self._losses = LossReport(self.step, self.data)
         self._traces = TraceWatch(_planned_shapes(self.data))
+        self._leaks = LeakWatch(self.plan)
         self._sampler: Sampler | None = None
         self._stage = make_device_stage(jit_compile=training.xla_process)
+        if training.xla_process:
+            log.info("Experimental: XLA compiles the data device's work too")
         self._evaluate = tf.function(self.model.compute_losses, reduce_retracing=True)
         self._validated_step = -1
         config.to_yaml(self.run.config_file)
@@ -127,8 +131,9 @@ class XTTSTrainer:
         self.stop_after(planned_steps(training, self.data, train_dataset) or UNKNOWN_LENGTH)
         self._places: deque[Place] = deque()  # of the batches under way, in their order
         self._stop = StopRequest()
+        self._first_step = self.state.step
+        self._began = time.monotonic() - self.state.seconds
         losses: Losses = {}
-        began = time.monotonic()
         with self.progress, self._open_log() as self.log, self._stop:
             try:
                 with self._pipeline(*self._source(train_dataset)) as batches:
@@ -144,7 +149,6 @@ class XTTSTrainer:
                     else:
                         if self.step.apply_what_is_left():  # the last epoch's last few batches
                             self._count_update(place, losses, on_step)
-                self.state.seconds += time.monotonic() - began
                 if self._stop:
                     log.info("Stopped by %s at step %d", self._stop.signal_name, self.state.step)
                 else:
@@ -218,12 +222,16 @@ class XTTSTrainer:
         """An update is done, and the run is behind the batch from this place."""
         self.state.step += 1
         self.state.epoch, self.state.position = place.epoch, place.position + 1
+        self.state.seconds = time.monotonic() - self._began
         self._after_step()
         if on_step is not None:
             on_step(self.state.step, losses)
 
     def _after_step(self) -> None:
-        """Called after every update; the memory-isolated trainer watches memory here."""
+        """Watch memory; the memory-isolated trainer looks at its limits here too."""
+        for leak in self._leaks.check(self.state.step - self._first_step):
+            log.warning("%s", leak)
+            self.log.event("leak", step=self.state.step, warning=str(leak))
 
     def _do_what_is_due(
         self, val_dataset: Iterable[Any] | None, batches: ProducerConsumerPipeline
