@@ -11,7 +11,7 @@ VENV_RUNS := $(shell $(BIN)/python -c "import pip" 2>/dev/null && echo yes)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/installed ## Install, then run the two-device pipeline on this machine's CPU
+demo: $(VENV)/installed ## Install, train a small voice on the CPU, and hear it
 	@$(BIN)/python -m myxtts demo
 
 test: $(VENV)/installed ## Run the tests (a few minutes)
@@ -29,11 +29,12 @@ format: $(VENV)/installed ## Format the code and mend what the linter can
 	@$(BIN)/python -m ruff check --fix .
 	@$(BIN)/python -m ruff format .
 
-bench: $(VENV)/installed ## Measure start-up, the engine, overlap and data on this machine
+bench: $(VENV)/installed ## Measure start-up, the engine, overlap, data and training on this machine
 	@$(BIN)/python -m benchmarks.startup
 	@$(BIN)/python -m benchmarks.engine
 	@$(BIN)/python -m benchmarks.overlap
 	@$(BIN)/python -m benchmarks.data
+	@$(BIN)/python -m benchmarks.train
 
 clean: ## Remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

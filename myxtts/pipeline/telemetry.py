@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import time
 from array import array
@@ -27,8 +28,9 @@ _REMEDIES = {
     READ: "more --num-workers, --cache memory or disk, or a faster disk",
     PROCESS: "a larger --prefetch-buffer-size, or less augmentation",
     TRANSFER: "a larger --pipeline-depth, or a smaller --batch-size",
-    TRAIN: "--enable-static-shapes, so that every step does the same work",
+    TRAIN: "to leave the machine to this run: the same work should take the same time",
 }
+_ONE_SHAPE = "--enable-static-shapes, so that every step does the same work"
 
 
 class StageMeter:
@@ -143,7 +145,7 @@ class PipelineStats:
         if worst.shape == MANY_SHAPES:
             return (
                 f"Step time varies by {self.variation:.0%} over {worst.steps} steps, hardly two of "
-                f"the same shape, and each new shape compiles anew; try {_REMEDIES[TRAIN]}"
+                f"the same shape, and each new shape compiles anew; try {_ONE_SHAPE}"
             )
         if share >= 0.5:
             feeding = {name: self.stages[name].busy_share for name in (READ, PROCESS, TRANSFER)}
@@ -153,7 +155,7 @@ class PipelineStats:
             stage = TRAIN
             cause = f"{1 - share:.0%} of it is stage '{TRAIN}' itself taking longer or shorter"
         return (
-            f"Step time varies by {self.variation:.0%} (shape {worst.shape}): {cause}; "
+            f"Step time varies by {self.variation:.0%} (shape {_largest(worst.shape)}): {cause}; "
             f"try {_REMEDIES[stage]}"
         )
 
@@ -253,6 +255,15 @@ class Telemetry:
                 }
             )
         path.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}))
+
+
+def _largest(shapes: str) -> str:
+    """Of the shapes in a batch that of its largest tensor, which tells batches apart for people."""
+
+    def size(shape: str) -> int:
+        return math.prod(map(int, shape.split("x"))) if shape else 1
+
+    return max(shapes.split(" "), key=size)
 
 
 def _step_stats(shape: str, times: array[float], waits: array[float]) -> StepStats | None:
