@@ -31,6 +31,17 @@ def batch_from_features(batch: Any) -> dict[str, tf.Tensor]:
             f"The mels of the data set have the shape {mels.shape.as_list()}.",
             f"give [batch, frames, {NUM_MELS}]: natural-log mels as myxtts.data.features.log_mel",
         )
+    if tokens.shape.rank != 2:
+        raise DataError(
+            f"The text of the data set has the shape {tokens.shape.as_list()}.",
+            "give [batch, tokens]: symbol ids, padded with 0",
+        )
+    rows = [part.shape[0] for part in (tokens, mels, token_lengths, mel_lengths)]
+    if len(set(rows) - {None}) > 1:
+        raise DataError(
+            "A batch of the data set has {} texts, {} mels, lengths of {} and {}.".format(*rows),
+            "give the same clips in all four parts",
+        )
     rows = tf.shape(tokens)[0]
     lengths = tf.cast(mel_lengths, tf.int32)
     references = tf.cast(mels, tf.float32)[:, :REFERENCE_FRAMES]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from myxtts.models.layers import size_of
+
 IMPOSSIBLE = -1e9
 
 
@@ -21,11 +23,14 @@ def log_likelihood(means: tf.Tensor, mels: tf.Tensor) -> tf.Tensor:
 
 
 def diagonal_prior(
-    frames: int, tokens: int, mel_lengths: tf.Tensor, token_lengths: tf.Tensor
+    frames: int | tf.Tensor,
+    tokens: int | tf.Tensor,
+    mel_lengths: tf.Tensor,
+    token_lengths: tf.Tensor,
 ) -> tf.Tensor:
     """Log-prior [B, T, F] for even speed: at first the means know nothing, and this is all."""
-    token = (tf.range(tokens, dtype=tf.float32) + 0.5)[None, :, None] / _float(token_lengths)
-    frame = (tf.range(frames, dtype=tf.float32) + 0.5)[None, None, :] / _float(mel_lengths)
+    token = (tf.cast(tf.range(tokens), tf.float32) + 0.5)[None, :, None] / _float(token_lengths)
+    frame = (tf.cast(tf.range(frames), tf.float32) + 0.5)[None, None, :] / _float(mel_lengths)
     return -tf.square(token - frame)
 
 
@@ -37,7 +42,7 @@ def search_alignment(
     It begins at the first token, ends at the last, and never skips one; a row with fewer frames
     than tokens has no such path, and what it gets must not be used.
     """
-    tokens, frames = likelihood.shape[1:]
+    tokens, frames = size_of(likelihood, 1), size_of(likelihood, 2)
     steps = tf.transpose(likelihood, [2, 0, 1])  # [F, B, T]
     start = tf.concat(
         [steps[0][:, :1], tf.fill([tf.shape(steps)[1], tokens - 1], IMPOSSIBLE)], axis=1

@@ -13,16 +13,16 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.data.audio import NUM_MELS
-from myxtts.models.layers import FilmBlock
+from myxtts.models.layers import FilmBlock, Part
 
 DILATIONS = (1, 2, 4)
 
 
-class Decoder(keras.layers.Layer):
+class Decoder(Part):
     """Residual convolutions over frames, modulated by the voice in every block."""
 
     def __init__(self, width: int, *, blocks: int, voice: int, flow: bool, **layer: Any) -> None:
-        super().__init__(**layer)
+        super().__init__(autocast=False, **layer)  # `out` keeps its float32
         self.project = keras.layers.Dense(width, name="project")
         if flow:
             self.time = keras.layers.Dense(voice, activation="silu", name="time")

@@ -10,10 +10,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from myxtts.models.layers import FilmBlock, SelfAttention
+from myxtts.models.layers import FilmBlock, Part, SelfAttention
 
 
-class TextEncoder(keras.layers.Layer):
+class TextEncoder(Part):
     """Embeds symbols and language; convolutions with one attention layer in their middle."""
 
     def __init__(

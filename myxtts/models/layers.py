@@ -12,6 +12,16 @@ import keras
 import tensorflow as tf
 
 
+class Part(keras.layers.Layer):
+    """A layer made of others, which make their weights when they are first called.
+
+    Left to itself, Keras traces `call` beforehand at every level: a second or two for a model.
+    """
+
+    def build(self, _shape: Any) -> None:
+        """Nothing of its own to make."""
+
+
 class Conv(keras.layers.Layer):
     """A convolution over length with zeros beyond both ends.
 
@@ -36,7 +46,7 @@ class Conv(keras.layers.Layer):
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """[B, L, C] to [B, L, filters]."""
-        length = x.shape[1] or tf.shape(x)[1]
+        length = size_of(x, 1)
         if self.dilation > 1:
             x = tf.pad(x, [[0, 0], [0, -length % self.dilation], [0, 0]])
             x = _swap_positions(x, self.dilation)
@@ -48,7 +58,7 @@ class Conv(keras.layers.Layer):
 
 def _swap_positions(x: tf.Tensor, dilation: int) -> tf.Tensor:
     """[B, L, C] to [B * dilation, L / dilation, C], or back where the dilation is negative."""
-    rows, length, width = tf.shape(x)[0], x.shape[1] or tf.shape(x)[1], x.shape[2]
+    rows, length, width = tf.shape(x)[0], size_of(x, 1), x.shape[2]
     if dilation > 0:
         part = length // dilation
         shape, result = [rows, part, dilation, width], [-1, part, width]
@@ -58,7 +68,7 @@ def _swap_positions(x: tf.Tensor, dilation: int) -> tf.Tensor:
     return tf.reshape(tf.transpose(tf.reshape(x, shape), [0, 2, 1, 3]), result)
 
 
-class FilmBlock(keras.layers.Layer):
+class FilmBlock(Part):
     """A pre-norm residual convolution whose input is scaled and shifted by the voice (FiLM)."""
 
     def __init__(self, width: int, *, dilation: int = 1, **layer: Any) -> None:
@@ -77,7 +87,7 @@ class FilmBlock(keras.layers.Layer):
         return x + tf.nn.silu(self.conv(modulated))
 
 
-class SelfAttention(keras.layers.Layer):
+class SelfAttention(Part):
     """Pre-norm residual attention over real positions only."""
 
     def __init__(self, width: int, *, heads: int = 2, **layer: Any) -> None:
@@ -92,6 +102,11 @@ class SelfAttention(keras.layers.Layer):
         return x + self.attention(normed, normed, attention_mask=seen)
 
 
+def size_of(x: tf.Tensor, axis: int) -> int | tf.Tensor:
+    """A plain number where the shape is fixed, as it is in training."""
+    return x.shape[axis] or tf.shape(x)[axis]
+
+
 def length_mask(lengths: tf.Tensor, size: int | tf.Tensor) -> tf.Tensor:
     """1 for the real positions of each row: floats [B, size, 1]."""
     return tf.cast(tf.range(size)[None, :] < lengths[:, None], tf.float32)[..., None]
@@ -100,8 +115,3 @@ def length_mask(lengths: tf.Tensor, size: int | tf.Tensor) -> tf.Tensor:
 def masked_mean(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Mean over the length [B, C] of [B, L, C]; 0 for a row without a real position."""
     return tf.reduce_sum(values * mask, axis=1) / tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)
-
-
-def salted(seed: tf.Tensor, salt: int) -> tf.Tensor:
-    """Another seed for each use, so that no two draws are the same numbers."""
-    return seed + tf.constant([0, salt], seed.dtype)

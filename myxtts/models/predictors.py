@@ -7,14 +7,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from myxtts.models.layers import FilmBlock
+from myxtts.models.layers import FilmBlock, Part
 
 
-class Predictor(keras.layers.Layer):
+class Predictor(Part):
     """A few blocks and a projection: [B, L, C] to [B, L, outputs] in float32."""
 
     def __init__(self, width: int, *, outputs: int, blocks: int = 2, **layer: Any) -> None:
-        super().__init__(**layer)
+        super().__init__(autocast=False, **layer)  # `out` keeps its float32
         self.project = keras.layers.Dense(width, name="project")
         self.blocks = [FilmBlock(width, dilation=2**i, name=f"block{i}") for i in range(blocks)]
         self.norm = keras.layers.LayerNormalization(epsilon=1e-5, name="norm")

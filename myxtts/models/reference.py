@@ -12,7 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.models.harmonics import REFERENCE_PITCH
-from myxtts.models.layers import Conv, length_mask, masked_mean, salted
+from myxtts.models.layers import Conv, Part, length_mask, masked_mean, size_of
+from myxtts.models.noise import normal, uniform
 
 SPECTRUM_NOISE, PITCH_NOISE, LATENT_DROPOUT = 0.05, 0.02, 0.25
 PITCH_SPREAD = 0.35  # about how far apart voices lie, in natural-log pitch
@@ -25,7 +26,7 @@ class Voice(NamedTuple):
     log_pitch: tf.Tensor  # [B], the median in natural-log Hz
 
 
-class ReferenceEncoder(keras.layers.Layer):
+class ReferenceEncoder(Part):
     """Average spectrum, pitch statistics and learned latents of a reference, mixed by two layers.
 
     Measured statistics carry over to voices never heard; latents alone do not, so they are dropped
@@ -33,7 +34,7 @@ class ReferenceEncoder(keras.layers.Layer):
     """
 
     def __init__(self, width: int, *, latents: int = 32, **layer: Any) -> None:
-        super().__init__(**layer)
+        super().__init__(autocast=False, **layer)  # pitch needs all its bits
         self.latent_conv = Conv(2 * latents, 3, name="latent_conv")
         self.latent_score = keras.layers.Dense(1, name="latent_score")
         self.latent_out = keras.layers.Dense(latents, name="latents")
@@ -41,19 +42,19 @@ class ReferenceEncoder(keras.layers.Layer):
         self.out = keras.layers.Dense(width, activation="tanh", name="out")
 
     def call(
-        self, mels: tf.Tensor, lengths: tf.Tensor, pitch: tf.Tensor, seed: tf.Tensor | None
+        self, mels: tf.Tensor, lengths: tf.Tensor, pitch: tf.Tensor, keys: tf.Tensor | None
     ) -> Voice:
-        """Normalised mels [B, R, M] and pitch in Hz [B, R]; a seed adds training's noise."""
-        mask = length_mask(lengths, mels.shape[1])
+        """Normalised mels [B, R, M] and pitch in Hz [B, R]; keys [B] add training's noise."""
+        mask = length_mask(lengths, size_of(mels, 1))
         spectrum = masked_mean(mels, mask)
-        log_pitch, deviation = _pitch_statistics(pitch)
+        log_pitch, deviation = _pitch_statistics(pitch * mask[..., 0])
         latents = self._latents(mels, mask)
         noised = log_pitch
-        if seed is not None:
-            spectrum += SPECTRUM_NOISE * tf.random.stateless_normal(tf.shape(spectrum), seed)
-            noised += PITCH_NOISE * tf.random.stateless_normal(tf.shape(log_pitch), salted(seed, 1))
-            kept = tf.random.stateless_uniform([tf.shape(mels)[0], 1], salted(seed, 2))
-            latents *= tf.cast(kept > LATENT_DROPOUT, latents.dtype)
+        if keys is not None:
+            spectrum += SPECTRUM_NOISE * normal(keys, spectrum.shape[1], salt=0)
+            noised += PITCH_NOISE * normal(keys, 1, salt=1)[:, 0]
+            kept = uniform(keys, 1, salt=2) > LATENT_DROPOUT
+            latents *= tf.cast(kept, latents.dtype)
         numbers = tf.stack(
             [(noised - np.log(REFERENCE_PITCH)) / PITCH_SPREAD, deviation / PITCH_SPREAD], axis=1
         )

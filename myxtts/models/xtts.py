@@ -27,8 +27,9 @@ from myxtts.models.alignment import (
 from myxtts.models.decoder import Decoder
 from myxtts.models.encoder import TextEncoder
 from myxtts.models.harmonics import harmonic_template
-from myxtts.models.layers import length_mask, salted
+from myxtts.models.layers import length_mask, size_of
 from myxtts.models.mels import denormalize, normalize
+from myxtts.models.noise import clip_keys, normal, seed_key, uniform
 from myxtts.models.predictors import Predictor
 from myxtts.models.reference import ReferenceEncoder, Voice
 
@@ -36,6 +37,7 @@ PRIOR_STRENGTH, PRIOR_STEPS = 2000.0, 200.0  # the diagonal prior fades out over
 PITCH_SCALE = 0.2  # natural-log pitch of one unit of the pitch predictor
 LOSS_WEIGHTS = {"mel": 1.0, "means": 0.5, "duration": 0.3, "pitch": 0.2, "voicing": 0.2}
 FLOW_STEPS = 16
+LONGEST_TOKEN = 400.0  # frames, about 5 s: a model that learned nothing must not ask for hours
 
 Batch = dict[str, tf.Tensor]
 
@@ -82,11 +84,17 @@ class XTTS(keras.Model):
         self, batch: Batch, *, step: tf.Tensor, training: bool
     ) -> dict[str, tf.Tensor]:
         """The losses of a batch, of which `loss` is to be minimised; `weight` counts its clips."""
-        alignment, text, voice, mels, frame_mask = self._align(batch, step, training)
-        pitch = tf.where(batch["voiced"], batch["pitch"], 0.0)
+        # Evaluating, a clip's noise is always the same; training, another at every step.
+        keys = clip_keys(
+            batch["seed"], step if training else 0, batch["tokens"], batch["token_lengths"]
+        )
+        alignment, text, voice, mels, frame_mask = self._align(
+            batch, step, keys if training else None
+        )
+        pitch = tf.where(batch["voiced"], batch["pitch"], 0.0) * frame_mask[..., 0]
         frames = self._frames(text, alignment, pitch)
         if self.config.decoder_head == "flow":
-            mel_error = self._flow_error(frames, voice, mels, frame_mask, batch["seed"])
+            mel_error = self._flow_error(frames, voice, mels, frame_mask, keys)
         else:
             off = self._decode(text, alignment, frames, voice, frame_mask) - mels
             mel_error = tf.abs(off) + 0.5 * tf.square(off)
@@ -115,20 +123,20 @@ class XTTS(keras.Model):
 
     def align(self, batch: Batch) -> tf.Tensor:
         """Which token each frame of a batch says: zeros and ones [B, T, F], for pictures."""
-        return self._align(batch, tf.constant(int(PRIOR_STEPS)), training=False)[0]
+        return self._align(batch, tf.constant(int(PRIOR_STEPS)), None)[0]
 
-    def _align(self, batch: Batch, step: tf.Tensor, training: bool) -> tuple[Any, ...]:
+    def _align(self, batch: Batch, step: tf.Tensor, keys: tf.Tensor | None) -> tuple[Any, ...]:
         mel_lengths, token_lengths = batch["mel_lengths"], batch["token_lengths"]
-        frame_mask = length_mask(mel_lengths, batch["mels"].shape[1])
+        frame_mask = length_mask(mel_lengths, size_of(batch["mels"], 1))
         mels = normalize(batch["mels"]) * frame_mask
         voice = self.reference(
             normalize(batch["reference_mels"]),
             batch["reference_lengths"],
             batch["reference_pitch"],
-            batch["seed"] if training else None,
+            keys,
         )
         text = self._encode(batch["tokens"], token_lengths, batch["languages"], voice)
-        prior = diagonal_prior(mels.shape[1], text.means.shape[1], mel_lengths, token_lengths)
+        prior = diagonal_prior(size_of(mels, 1), size_of(text.means, 1), mel_lengths, token_lengths)
         fading = tf.maximum(0.0, 1.0 - tf.cast(step, tf.float32) / PRIOR_STEPS)
         likelihood = log_likelihood(text.means, mels) + PRIOR_STRENGTH * fading * prior
         alignment = search_alignment(tf.stop_gradient(likelihood), token_lengths, mel_lengths)
@@ -148,12 +156,11 @@ class XTTS(keras.Model):
         )
 
     def _flow_error(
-        self, frames: tf.Tensor, voice: Voice, mels: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor
+        self, frames: tf.Tensor, voice: Voice, mels: tf.Tensor, mask: tf.Tensor, keys: tf.Tensor
     ) -> tf.Tensor:
         """Squared error of the velocity at a random time between noise and mel."""
-        rows = tf.shape(mels)[0]
-        time = tf.random.stateless_uniform([rows], salted(seed, 3))
-        noise = tf.random.stateless_normal(tf.shape(mels), salted(seed, 4)) * mask
+        time = uniform(keys, 1, salt=3)[:, 0]
+        noise = _noise(keys, mask)
         mixed = noise + time[:, None, None] * (mels - noise)
         velocity = self.decoder(_join(frames, mixed), voice.vector, mask, time)
         return tf.square(velocity - (mels - noise))
@@ -181,8 +188,10 @@ class XTTS(keras.Model):
         `pitch_shift` is in semitones; the seed matters to the flow head only.
         """
         text = self._encode(tokens, token_lengths, languages, voice)
-        lasting = tf.exp(self._log_durations(text, voice)) / speed
-        durations = tf.cast(tf.maximum(tf.round(lasting), 1.0) * text.mask[..., 0], tf.int32)
+        # Rounded up: what is predicted is the mean of logarithms, which is less than the mean.
+        lasting = tf.math.ceil(tf.exp(self._log_durations(text, voice)) / speed)
+        durations = tf.clip_by_value(lasting, 1.0, LONGEST_TOKEN) * text.mask[..., 0]
+        durations = tf.cast(durations, tf.int32)
         mel_lengths = tf.reduce_sum(durations, axis=1)
         alignment = alignment_from_durations(durations, tf.reduce_max(mel_lengths))
         mask = length_mask(mel_lengths, tf.reduce_max(mel_lengths))
@@ -208,8 +217,7 @@ class XTTS(keras.Model):
         self, frames: tf.Tensor, voice: Voice, mask: tf.Tensor, seed: tf.Tensor
     ) -> tf.Tensor:
         """From noise to a mel in a few steps of the midpoint rule."""
-        shape = tf.concat([tf.shape(mask)[:2], [NUM_MELS]], axis=0)
-        mels = tf.random.stateless_normal(shape, seed) * mask
+        mels = _noise(tf.repeat(seed_key(seed)[None], tf.shape(mask)[0]), mask)
 
         def velocity(at: tf.Tensor, time: float) -> tf.Tensor:
             times = tf.fill([tf.shape(mask)[0]], tf.cast(time, tf.float32))
@@ -262,6 +270,13 @@ class XTTS(keras.Model):
 
 def _join(*parts: tf.Tensor) -> tf.Tensor:
     return tf.concat([tf.cast(part, parts[0].dtype) for part in parts], axis=-1)
+
+
+def _noise(keys: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """What the flow begins with, [B, F, M]."""
+    rows, frames = tf.shape(mask)[0], tf.shape(mask)[1]
+    drawn = normal(keys, frames * NUM_MELS, salt=4)
+    return tf.reshape(drawn, [rows, frames, NUM_MELS]) * mask
 
 
 def _per_clip(errors: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

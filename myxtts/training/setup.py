@@ -128,6 +128,8 @@ def prepare(
         if joined.symbols != data.tokenizer.symbols:
             data = read(joined)
     config.model.vocab_size = data.tokenizer.vocab_size
+    if config.data.static_shapes == "off":
+        log.warning("Static shapes are off: each batch has its own length, and many are traced")
     if data.dropped:
         log.warning(
             "%d of %d clips are left out; why is in the run folder", len(data.dropped), data.listed
@@ -177,6 +179,8 @@ def make_model(
         log.info("Multi-GPU Mode: Model will be placed on %s%s", name, note)
         log.info("   (Original GPU %s is now mapped to %s)%s", plan.model_gpu, name[1:], note)
     log.info("Creating model on device: %s%s", name, note)
+    if training.xla_process:
+        log.warning("Experimental: XLA compiles the data device's work too, not proven yet")
     policy = choose_precision(plan, mixed=training.mixed_precision)
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(policy)

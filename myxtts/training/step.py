@@ -83,7 +83,7 @@ class TrainStep:
                 losses["gradient_norm"] = self._finish_update()
             # Without this a GPU step would end when it is queued, and its time be charged to the
             # transfer behind it.
-            wait_for_gpu([losses["loss"]], self.device)
+            wait_for_gpu([losses.get("gradient_norm", losses["loss"])], self.device)
         return losses
 
     def apply_what_is_left(self) -> bool:
@@ -249,17 +249,24 @@ def _flatten(tensors: Any) -> tf.Tensor:
 
 def num_rows(batch: Any) -> int:
     """Clips in a batch, masked ones included."""
-    return int(max(t.shape[0] for t in tf.nest.flatten(batch) if len(t.shape)))
+    return int(tf.nest.flatten(_split(batch)[0])[0].shape[0])
 
 
 def _slice(batch: Any, start: int, stop: int) -> Any:
-    """Some rows of a batch; what has no rows (its seed and place) goes along whole."""
-    rows = num_rows(batch)
-    if stop - start >= rows:
+    """Some clips of a batch."""
+    clips, whole = _split(batch)
+    if stop - start >= num_rows(batch):
         return batch
-    whole = {name: batch[name] for name in ("seed", "place") if name in batch}
-    parts = tf.nest.map_structure(lambda t: t[start:stop] if len(t.shape) else t, batch)
+    parts = tf.nest.map_structure(lambda t: t[start:stop], clips)
     return {**parts, **whole} if whole else parts
+
+
+def _split(batch: Any) -> tuple[Any, dict[str, Any]]:
+    """What a batch has for each clip, and what it has once: its seed and its place."""
+    if not isinstance(batch, dict):
+        return batch, {}
+    whole = {name: batch[name] for name in ("seed", "place") if name in batch}
+    return {name: batch[name] for name in batch if name not in whole}, whole
 
 
 def weighted_mean(parts: list[Losses]) -> Losses:

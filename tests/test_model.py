@@ -1,0 +1,412 @@
+"""The voice model: every clip counts for itself, alignments are paths, and it learns."""
+
+from __future__ import annotations
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from myxtts.config.config import ModelConfig
+from myxtts.data.audio import NUM_MELS
+from myxtts.data.features import mel_matrix
+from myxtts.models import xtts
+from myxtts.models.alignment import (
+    alignment_from_durations,
+    places_in_tokens,
+    search_alignment,
+)
+from myxtts.models.harmonics import REFERENCE_PITCH, harmonic_template
+from myxtts.models.layers import Conv
+from myxtts.models.noise import clip_keys, normal, uniform
+from myxtts.models.reference import ReferenceEncoder
+from myxtts.models.xtts import XTTS
+from myxtts.training.snapshot import weight_names
+from tests.voices import (
+    CLIPS,
+    HEADS,
+    ONE_BLOCK,
+    PLAN,
+    gradients_of,
+    losses_of,
+    make_batch,
+    make_clip,
+    make_voice,
+    policy,
+    shared_voice,
+)
+
+
+@pytest.fixture(params=HEADS)
+def voice(request, monkeypatch):
+    monkeypatch.setattr(xtts, "FLOW_STEPS", 3)
+    return shared_voice(request.param)
+
+
+# -- its size and its names --
+
+
+@pytest.mark.parametrize(
+    ("size", "millions"), [("tiny", 1.5), ("small", 6), ("normal", 20), ("big", 60)]
+)
+def test_each_size_has_about_the_parameters_it_promises(size, millions):
+    model = XTTS(ModelConfig(size=size))
+    assert model.count_params() == pytest.approx(millions * 1e6, rel=0.1)
+    assert model.count_params() == sum(np.prod(v.shape, dtype=int) for v in model.variables)
+
+
+def test_every_weight_has_one_name_which_is_the_same_for_every_model(voice):
+    names = weight_names(voice.variables)
+    assert len(set(names)) == len(names) > 70
+    assert not [name for name in names if "." in name]  # none had to be numbered
+    head = voice.config.decoder_head
+    assert weight_names(make_voice(head).variables) == names
+
+
+def test_every_weight_exists_once_the_model_is_made_and_none_is_made_later(voice):
+    names = weight_names(voice.variables)
+    losses_of(voice, make_batch(CLIPS[:2]), training=True)
+    assert weight_names(voice.variables) == names
+    assert len(voice.trainable_variables) == len(voice.variables)
+
+
+def test_every_weight_takes_part_in_the_loss(voice):
+    _, gradients = gradients_of(voice, make_batch(CLIPS))
+    names = weight_names(voice.trainable_variables)
+    still = [name for name, g in zip(names, gradients, strict=True) if not np.any(g)]
+    # Their biases add the same to every score, which the softmax takes out again.
+    ends = ("key/bias", "latent_score/bias")
+    assert [name for name in still if not name.endswith(ends)] == []
+
+
+# -- every clip counts for itself --
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_clips_have_the_same_losses_in_a_padded_batch_as_one_by_one(voice, training):
+    batch = make_batch(CLIPS, tokens=11, frames=31, reference=23, masked_rows=2, rubbish=7.0)
+    together = losses_of(voice, batch, training=training)
+    alone = [losses_of(voice, make_batch([clip]), training=training) for clip in CLIPS]
+    assert together["weight"] == len(CLIPS)
+    for name in together.keys() - {"weight"}:
+        mean = np.mean([losses[name] for losses in alone])
+        assert together[name] == pytest.approx(mean, rel=2e-5, abs=1e-6), name
+
+
+def test_gradients_do_not_depend_on_padding_either(voice):
+    _, tight = gradients_of(voice, make_batch(CLIPS))
+    batch = make_batch(CLIPS, tokens=11, frames=31, reference=23, masked_rows=1, rubbish=7.0)
+    _, padded = gradients_of(voice, batch)
+    for name, a, b in zip(weight_names(voice.trainable_variables), tight, padded, strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-6 + 1e-4 * np.abs(a).max(), err_msg=name)
+
+
+def test_rows_without_a_clip_give_finite_losses_and_no_gradient(voice):
+    batch = make_batch(CLIPS[:2])
+    for name in ("token_lengths", "mel_lengths", "reference_lengths"):
+        batch[name] = tf.zeros_like(batch[name])
+    losses, gradients = gradients_of(voice, batch)
+    assert losses["weight"] == 0.0
+    assert losses["loss"] == 0.0
+    assert all(np.all(gradient == 0.0) for gradient in gradients)
+
+
+def test_a_clip_with_fewer_frames_than_tokens_has_no_say(voice):
+    short = make_clip(8, 6, 9, seed=5)
+    without = losses_of(voice, make_batch(CLIPS))
+    with_it = losses_of(voice, make_batch([*CLIPS, short]))
+    assert with_it["weight"] == without["weight"] == len(CLIPS)
+    assert with_it["loss"] == pytest.approx(without["loss"], rel=1e-5)
+    losses, gradients = gradients_of(voice, make_batch([short]))
+    assert losses["weight"] == 0.0
+    assert not any(map(np.any, gradients))
+
+
+def test_training_draws_other_noise_at_every_step_and_evaluation_always_the_same(voice):
+    batch = make_batch(CLIPS)
+    steps = (1000, 1001)  # the alignment's prior is gone
+    assert len({losses_of(voice, batch, step=s, training=True)["loss"] for s in steps}) == 2
+    assert len({losses_of(voice, batch, step=s)["loss"] for s in steps}) == 1
+
+
+def test_noise_belongs_to_the_clip_and_is_normal():
+    tokens = np.random.default_rng(0).integers(0, 30, [6, 12]).astype(np.int32)
+    lengths = np.array([12, 9, 5, 12, 1, 0], np.int32)
+    seed = tf.constant([1, 2])
+    keys = clip_keys(seed, 5, tf.constant(tokens), tf.constant(lengths))
+    assert len(set(keys.numpy())) == 6
+    padded = np.pad(tokens, [[0, 0], [0, 3]], constant_values=9)[1:3]
+    again = clip_keys(seed, 5, tf.constant(padded), tf.constant(lengths[1:3]))
+    assert again.numpy().tolist() == keys.numpy()[1:3].tolist()
+    drawn = normal(keys, 20_000, salt=0).numpy()
+    # Bit-equal but for the last lanes of a vectorised cosine.
+    np.testing.assert_allclose(normal(keys[2:3], 37, salt=0)[0], drawn[2, :37], atol=1e-5)
+    assert np.abs(drawn.mean(axis=1)).max() < 0.03
+    assert np.abs(drawn.std(axis=1) - 1).max() < 0.03
+    assert np.abs(np.corrcoef(drawn) - np.eye(6)).max() < 0.03
+    flat = uniform(keys, 20_000, salt=1).numpy()
+    assert flat.min() > 0
+    assert flat.max() < 1
+    assert np.abs(np.histogram(flat, 10, (0, 1))[0] / flat.size - 0.1).max() < 0.005
+
+
+# -- the alignment --
+
+
+def best_path(likelihood):
+    """The best way to share the frames among the tokens, by trying all of them."""
+    tokens, frames = likelihood.shape
+    sums = np.concatenate([np.zeros([tokens, 1]), np.cumsum(likelihood, axis=1)], axis=1)
+
+    def score(ends):
+        rows = zip(sums, (0, *ends), ends, strict=False)
+        return sum(row[end] - row[start] for row, start, end in rows)
+
+    ways = itertools.combinations(range(1, frames), tokens - 1)
+    ends = max(((*way, frames) for way in ways), key=score)
+    return np.diff((0, *ends))
+
+
+def test_the_search_finds_the_best_of_all_paths_for_every_length():
+    random = np.random.default_rng(0)
+    lengths = [(t, f) for t in range(1, 5) for f in range(t, 10)]
+    likelihood = random.normal(size=[len(lengths), 5, 11]).astype(np.float32) * 3
+    token_lengths, mel_lengths = np.array(lengths, np.int32).T
+    found = search_alignment(
+        tf.constant(likelihood), tf.constant(token_lengths), tf.constant(mel_lengths)
+    ).numpy()
+    for row, (tokens, frames) in enumerate(lengths):
+        durations = best_path(likelihood[row, :tokens, :frames])
+        path = found[row]
+        assert path[:tokens].sum(axis=1).tolist() == durations.tolist(), (tokens, frames)
+        assert path.sum() == frames
+        assert not path[tokens:].any()
+        assert not path[:, frames:].any()
+
+
+def test_an_alignment_says_every_token_in_order_and_every_frame_once(voice):
+    batch = make_batch(CLIPS, tokens=9, frames=25, masked_rows=1)
+    alignment = voice.align(batch).numpy()
+    assert set(np.unique(alignment)) <= {0.0, 1.0}
+    for path, clip in zip(alignment, CLIPS, strict=False):
+        tokens, frames = len(clip["tokens"]), len(clip["mels"])
+        said = path[:, :frames].argmax(axis=0)
+        assert (path.sum(axis=0) == (np.arange(25) < frames)).all()
+        assert said[0] == 0
+        assert said[-1] == tokens - 1
+        assert set(np.diff(said)) <= {0, 1}
+    assert not alignment[-1].any()
+
+
+def test_durations_laid_out_again_are_the_same_path(voice):
+    alignment = voice.align(make_batch(CLIPS))
+    durations = tf.cast(tf.reduce_sum(alignment, axis=2), tf.int32)
+    again = alignment_from_durations(durations, alignment.shape[2])
+    np.testing.assert_array_equal(again, alignment)
+
+
+def test_places_run_from_the_start_to_the_end_of_each_token():
+    alignment = alignment_from_durations(tf.constant([[2, 4, 0]]), 8)
+    place, square, bow, length = places_in_tokens(alignment)[0].numpy().T
+    wanted = [0.25, 0.75, 0.125, 0.375, 0.625, 0.875, 0, 0]
+    np.testing.assert_allclose(place, wanted, atol=1e-6)
+    np.testing.assert_allclose(square, np.square(wanted), atol=1e-6)
+    np.testing.assert_allclose(bow, np.sin(np.pi * place), atol=1e-6)
+    np.testing.assert_allclose(length, np.log1p([2, 2, 4, 4, 4, 4, 0, 0]) / 4, atol=1e-6)
+
+
+# -- its layers --
+
+
+@pytest.mark.parametrize("dilation", [1, 2, 4])
+@pytest.mark.parametrize("length", [1, 7, 12, 13])
+def test_a_convolution_and_its_gradient_are_the_plain_dilated_ones(dilation, length):
+    random = np.random.default_rng(length)
+    x = tf.constant(random.normal(size=[2, length, 3]).astype(np.float32))
+    conv = Conv(4, dilation=dilation)
+    conv.build(x.shape)
+    conv.bias.assign(random.normal(size=4))
+    upstream = random.normal(size=[2, length, 4]).astype(np.float32)
+    weights = [conv.kernel.value, conv.bias.value]
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = conv(x)
+    dx, dkernel, dbias = tape.gradient(y, [x, *weights], output_gradients=tf.constant(upstream))
+
+    kernel = conv.kernel.numpy()
+    expected = np.zeros([2, length, 4]) + conv.bias.numpy()
+    expected_dx, expected_dkernel = np.zeros(x.shape), np.zeros(kernel.shape)
+    for at, tap in itertools.product(range(length), range(5)):
+        seen = at + (tap - 2) * dilation
+        if 0 <= seen < length:
+            expected[:, at] += x[:, seen].numpy() @ kernel[tap]
+            expected_dx[:, seen] += upstream[:, at] @ kernel[tap].T
+            expected_dkernel[tap] += x[:, seen].numpy().T @ upstream[:, at]
+    np.testing.assert_allclose(y, expected, atol=1e-5)
+    np.testing.assert_allclose(dx, expected_dx, atol=1e-5)
+    np.testing.assert_allclose(dkernel, expected_dkernel, atol=1e-5)
+    np.testing.assert_allclose(dbias, upstream.sum((0, 1)), atol=1e-5)
+
+
+def test_a_pitchs_template_has_its_harmonics_in_their_mel_bands_and_silence_none():
+    pitches = [100.0, 200.0, 400.0, 0.0]
+    templates = harmonic_template(tf.constant([pitches]))[0].numpy()
+    centres = mel_matrix().T @ np.arange(len(mel_matrix())) * 22050 / 1024
+    centres /= mel_matrix().sum(axis=0)
+    for pitch, template in zip(pitches[:3], templates, strict=False):
+        low = centres < 1500  # above, bands are wider than the distance of low harmonics
+        peaks = [
+            i
+            for i in range(1, low.sum())
+            if template[i] > template[i - 1] and template[i] >= template[i + 1]
+        ]
+        spacing = np.diff(centres[:40]).max()
+        assert centres[peaks[0]] == pytest.approx(pitch, abs=spacing)
+        harmonics = centres[peaks] / pitch
+        if pitch >= 200:
+            assert len(peaks) == pytest.approx(1500 // pitch, abs=1)
+            assert np.abs(harmonics - np.round(harmonics)).max() * pitch < spacing
+    assert not templates[3].any()
+    assert np.isfinite(harmonic_template(tf.constant([[1.0, 5000.0]]))).all()
+
+
+def test_a_references_pitch_is_the_median_of_its_voiced_frames():
+    reference = ReferenceEncoder(8)
+    pitch = np.zeros([4, 9], np.float32)
+    pitch[0, [1, 4, 5]] = [100, 400, 150]
+    pitch[1] = 120
+    pitch[2, :4] = [90, 90, 200, 210]  # the lower of two middles
+    pitch[1, 6:] = 900  # padding
+    lengths = tf.constant([9, 6, 9, 9])
+    voices = reference(tf.zeros([4, 9, NUM_MELS]), lengths, tf.constant(pitch), None)
+    np.testing.assert_allclose(np.exp(voices.log_pitch), [150, 120, 90, REFERENCE_PITCH], rtol=1e-5)
+    assert np.isfinite(voices.vector).all()
+
+
+# -- compiled, and in half precision --
+
+
+def test_compiled_it_has_the_same_losses():
+    model, batch = make_voice("flow", **ONE_BLOCK), make_batch(CLIPS)
+    compiled = tf.function(model.compute_losses, jit_compile=True)
+    with tf.device(PLAN.model_device):
+        losses = compiled(batch, step=tf.constant(100), training=True)
+    for name, value in losses_of(model, batch, training=True).items():
+        assert float(losses[name]) == pytest.approx(value, rel=1e-5), name
+
+
+@pytest.mark.slow  # to compile gradients takes a while
+@pytest.mark.parametrize("head", HEADS)
+def test_compiled_it_has_the_same_losses_and_gradients(head):
+    model, batch = make_voice(head, **ONE_BLOCK), make_batch(CLIPS)
+
+    def work(batch):
+        with tf.GradientTape() as tape:
+            losses = model.compute_losses(batch, step=tf.constant(100), training=True)
+        gradients = tape.gradient(losses["loss"], model.trainable_variables)
+        return losses, [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+    with tf.device(PLAN.model_device):
+        losses, gradients = tf.function(work, jit_compile=True)(batch)
+    plain_losses, plain = gradients_of(model, batch)
+    for name, value in plain_losses.items():
+        assert float(losses[name]) == pytest.approx(value, rel=1e-5), name
+    for name, a, b in zip(weight_names(model.trainable_variables), gradients, plain, strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-6 + 1e-4 * np.abs(b).max(), err_msg=name)
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize(("precision", "near"), [("mixed_float16", 0.02), ("mixed_bfloat16", 0.1)])
+def test_half_precision_is_near_full_and_keeps_its_weights_in_full(head, precision, near):
+    full = shared_voice(head)
+    with policy(precision):
+        half = make_voice(head)
+    assert {variable.dtype for variable in half.variables} == {"float32"}
+    for mine, other in zip(half.variables, full.variables, strict=True):
+        np.testing.assert_array_equal(mine, other)
+    batch = make_batch(CLIPS, frames=24, masked_rows=1)
+    # At the first step the prior decides the path, whatever a rounded likelihood says.
+    expected = losses_of(full, batch, step=0, training=True)
+    losses, gradients = gradients_of(half, batch, step=0)
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
+    for name, value in expected.items():
+        assert losses[name] == pytest.approx(value, rel=near, abs=near / 4), name
+    assert keras.config.dtype_policy().name == "float32"
+
+
+def test_one_graph_serves_batches_of_any_shape():
+    voice = make_voice(**ONE_BLOCK)
+    evaluate = tf.function(voice.compute_losses, reduce_retracing=True)
+    for sizes in ({}, {"frames": 23, "tokens": 9, "reference": 20}):
+        batch = make_batch(CLIPS, **sizes)
+        with tf.device(PLAN.model_device):
+            losses = evaluate(batch, step=tf.constant(100), training=False)
+        assert float(losses["loss"]) == pytest.approx(losses_of(voice, batch)["loss"], rel=1e-5)
+
+
+# -- speaking --
+
+
+def speak(model, clips=CLIPS, **options):
+    batch = make_batch(clips)
+    names = ("reference_mels", "reference_lengths", "reference_pitch")
+    with tf.device(PLAN.model_device):
+        listened = model.listen(*(batch[name] for name in names))
+        model.duration.out.bias.assign([1.5])  # tokens of a few frames
+        model.pitch.out.bias.assign([0.0, 5.0])  # voiced nearly everywhere
+        said = model.speak(
+            *(batch[name] for name in ("tokens", "token_lengths", "languages")), listened, **options
+        )
+    return {name: value.numpy() for name, value in said.items()}
+
+
+def test_what_is_spoken_has_the_length_of_its_durations(voice):
+    said = speak(voice)
+    tokens = [len(clip["tokens"]) for clip in CLIPS]
+    for row, count in enumerate(tokens):
+        assert (said["durations"][row, :count] >= 1).all()
+        assert not said["durations"][row, count:].any()
+    lengths = said["mel_lengths"]
+    assert lengths.tolist() == said["durations"].sum(axis=1).tolist()
+    assert said["mels"].shape == (len(CLIPS), lengths.max(), NUM_MELS)
+    assert said["alignment"].sum(axis=2).tolist() == said["durations"].tolist()
+    real = np.arange(lengths.max()) < lengths[:, None]
+    assert not said["pitch"][~real].any()
+    assert said["pitch"][real].mean() > 50
+    assert np.isfinite(said["mels"]).all()
+
+
+def test_twice_the_speed_is_about_half_as_long_and_no_token_is_lost(voice):
+    slow, fast = speak(voice), speak(voice, speed=2.0)
+    assert (fast["durations"][slow["durations"] > 0] >= 1).all()
+    assert fast["mel_lengths"].sum() == pytest.approx(slow["mel_lengths"].sum() / 2, rel=0.2)
+
+
+def test_a_pitch_shift_moves_the_pitch_by_semitones(voice):
+    plain, shifted = speak(voice), speak(voice, pitch_shift=12.0)
+    lower = speak(voice, pitch_shift=tf.constant(-3.0))
+    heard = plain["pitch"] > 0
+    np.testing.assert_allclose(shifted["pitch"][heard], 2 * plain["pitch"][heard], rtol=1e-4)
+    factor = 2 ** (-3 / 12)
+    np.testing.assert_allclose(lower["pitch"][heard], factor * plain["pitch"][heard], rtol=1e-4)
+
+
+def test_texts_spoken_together_sound_as_each_alone(voice):
+    together = speak(voice)
+    for row, clip in enumerate(CLIPS):
+        alone = speak(voice, [clip])
+        frames = alone["mel_lengths"][0]
+        assert together["mel_lengths"][row] == frames
+        for name in ("mels", "pitch"):
+            np.testing.assert_allclose(
+                together[name][row, :frames], alone[name][0], rtol=1e-4, atol=2e-3, err_msg=name
+            )
+
+
+def test_a_seed_repeats_what_was_spoken_and_matters_to_the_flow_only(voice):
+    first, again, other = (speak(voice, seed=tf.constant([n, 0])) for n in (1, 1, 2))
+    np.testing.assert_array_equal(first["mels"], again["mels"])
+    differs = not np.array_equal(first["mels"], other["mels"])
+    assert differs == (voice.config.decoder_head == "flow")
