@@ -68,3 +68,16 @@ def test_a_mark_starts_the_counts_anew():
     stats = telemetry.stats()
     assert (stats.steps, stats.transferred_bytes, sum(stats.ring_occupancy)) == ((), 0, 0)
     assert stats.variation is None
+
+
+def test_a_pause_counts_neither_as_a_step_nor_in_the_rate():
+    telemetry = Telemetry(ring_capacity=3)
+    now = 0.0
+    for number in range(20):
+        telemetry.delivered(at=now, waited=0.0, shape="4x80", ready=1)
+        now += 1.0
+        if number % 5 == 4:  # a validation of a minute
+            telemetry.step_ended(at=now, waited=0.0)
+            telemetry.paused(60.0)
+            now += 60.0
+    assert telemetry.stats().variation == 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import threading
@@ -212,6 +213,18 @@ class ProducerConsumerPipeline:
         got = meter.enter(BUSY)
         self.telemetry.delivered(at=got, waited=got - asked, shape=item.shape, ready=ready)
         return item.data
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Around what the consumer does besides training: it counts neither as work nor as rate."""
+        meter = self.telemetry.meters[TRAIN]
+        change = meter.finish_batch if meter.state == BUSY else meter.enter
+        began = change(IDLE)
+        self.telemetry.step_ended(at=began, waited=0.0)
+        try:
+            yield
+        finally:
+            self.telemetry.paused(time.perf_counter() - began)
 
     def stats(self) -> PipelineStats:
         """Busy and waiting time of each stage, ring occupancy and rates so far."""

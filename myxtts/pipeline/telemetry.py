@@ -176,6 +176,8 @@ class Telemetry:
         self._origin = time.perf_counter()
         self._step_began: float | None = None
         self._shape = ""
+        self._delivered_any = False
+        self._paused_s = 0.0
         self.mark()
 
     def mark(self) -> None:
@@ -183,15 +185,16 @@ class Telemetry:
         self._marked_at = time.perf_counter()
         self._marked = {name: meter.snapshot() for name, meter in self.meters.items()}
         self._marked_bytes = self.transferred_bytes
+        self._paused_s = 0.0
         self._steps.clear()
         self._occupancy = [0] * len(self._occupancy)
 
     def delivered(self, *, at: float, waited: float, shape: str, ready: int) -> None:
         """Record that the model got a batch: the step before it ended here."""
-        if self._step_began is None:
+        if not self._delivered_any:
             self._marked_at = at  # the first batch starts the clock of the rate
-        else:
-            self.step_ended(at=at, waited=waited)
+        self._delivered_any = True
+        self.step_ended(at=at, waited=waited)
         self._step_began, self._shape = at, shape
         self._occupancy[min(ready, len(self._occupancy) - 1)] += 1
 
@@ -205,6 +208,10 @@ class Telemetry:
         times.append(at - self._step_began)
         waits.append(waited)
         self._step_began = None
+
+    def paused(self, seconds: float) -> None:
+        """Leave out time in which the model was not meant to train."""
+        self._paused_s += seconds
 
     def stats(self) -> PipelineStats:
         """Everything since the last mark."""
@@ -223,7 +230,7 @@ class Telemetry:
             steps = [_step_stats(MANY_SHAPES, times, waits)]
         return PipelineStats(
             batches=stages[TRAIN].batches,
-            wall_s=max(0.0, self._train_clock() - self._marked_at),
+            wall_s=max(0.0, self._train_clock() - self._marked_at - self._paused_s),
             stages=stages,
             steps=tuple(step for step in steps if step is not None),
             ring_occupancy=tuple(self._occupancy),

@@ -27,7 +27,8 @@ class Sampler:
     def write(self, batch: dict[str, Any], folder: Path, *, step: int, log: RunLog) -> list[Path]:
         """Speak the first clips of a batch into `folder`; returns the wav files."""
         with tf.device(self._device):
-            rows = {name: value[:NUM_SAMPLES] for name, value in batch.items() if name != "seed"}
+            clips = int(tf.math.count_nonzero(batch["mel_lengths"][:NUM_SAMPLES]))  # masked: behind
+            rows = {name: value[:clips] for name, value in batch.items() if name != "seed"}
             voice = self._model.listen(
                 rows["reference_mels"], rows["reference_lengths"], rows["reference_pitch"]
             )

@@ -245,11 +245,16 @@ class XTTSTrainer:
             self.log.event("pipeline", step=step, **batches.stats().as_dict())
         if step % SKIP_CHECK_STEPS == 0:
             self._losses.refuse_endless_skipping(self._keeper.describe())
-        best = step % training.validation_steps == 0 and self._validate(val_dataset)
-        if step % training.sample_steps == 0:
-            self._sample()
-        if best or self._keeper.is_due:
-            self._keeper.save(self.log, best=best)
+        validates, samples = (
+            step % every == 0 for every in (training.validation_steps, training.sample_steps)
+        )
+        if validates or samples or self._keeper.is_due:
+            with batches.paused():
+                best = validates and self._validate(val_dataset)
+                if samples:
+                    self._sample()
+                if best or self._keeper.is_due:
+                    self._keeper.save(self.log, best=best)
 
     @property
     def _is_done(self) -> bool:

@@ -1,0 +1,420 @@
+"""How fast the model trains by each way of feeding it, how evenly, and in how much memory.
+
+The `tiny` model trains on the built-in corpus (batch 16, one static shape, XLA, clips in memory):
+alone on a resident batch, by load-process-train in one loop, from a plain tf.data pipeline, and
+through our pipeline on one device and on two simulated ones. A way's bound is its slowest stage
+alone, or all CPU work divided by the cores if that is more; nothing overlaps in the loop, so its
+bound is the sum. All once with one thread for each stage, and once more with two. Then step times
+by bucket, and the memory of a long run of the whole trainer. Nothing is measured on a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import multiprocessing
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import psutil
+
+from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSConfig
+from myxtts.data.demo import make_demo_corpus
+from myxtts.errors import MyXTTSError
+
+EFFICIENCY_BAR, RIVAL_BAR, VARIATION_BAR, GROWTH_BAR_MB = 0.95, 1.03, 0.15, 30
+CORES = len(psutil.Process().cpu_affinity() or [0])
+
+READ, PROCESS, TRANSFER, TRAIN = range(4)
+STAGES = ("read", "process", "transfer", "train (the model alone)")
+SERIAL, TF_DATA, SINGLE, DUAL = WAYS = ("serial", "tf.data", "our single-device", "our dual-device")
+
+ALONE_BATCHES = 4
+# A fresh pipeline works off more than it delivers until its buffers are full.
+BUFFERS = {"depth": 3, "prefetch_buffer_size": 2, "buffer_size": 4}
+FILLING_STEPS = 9
+TF_DATA_ENDS_S = 0.5  # a closed data set still finishes the batches it has begun
+
+MEMORY_READ_STEPS, MEMORY_WARM_UP_STEPS = 100, 300
+
+
+@dataclass(frozen=True)
+class Options:
+    """How thoroughly to measure."""
+
+    corpus: Path
+    rounds: int = 7
+    steps: int = 14  # of every way in every round
+    stretches: int = 3  # of the run with several buckets
+    stretch_steps: int = 72  # the rarest bucket comes a few times, and its first three don't count
+    memory_steps: int = 2000
+    inter_op_threads: int | None = None
+
+
+@dataclass
+class Turns:
+    """What one way of feeding did in its turns: seconds a step, each beside its neighbours'."""
+
+    measured: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    bound: list[float] = field(default_factory=list)
+    work: list[float] = field(default_factory=list)  # all stages one after another, at that time
+    variation: list[float] = field(default_factory=list)
+
+    def efficiency(self) -> float:
+        """Measured rate over the bound's."""
+        return statistics.median(np.divide(self.bound, self.measured))
+
+    def speed(self) -> np.ndarray:
+        """Steps done in the time of one serial step just before and after: free of drift."""
+        return np.divide(self.work, self.measured)
+
+
+@dataclass
+class Feeding:
+    """The results of one thread setting."""
+
+    shape: str
+    alone: np.ndarray  # seconds: turn, stage, wall or CPU
+    ways: dict[str, Turns]
+
+
+# -- in a process of its own, since threads and devices are settled once --
+
+
+class Workshop:
+    """The data, both stages and the compiled step that all ways share."""
+
+    def __init__(self, corpus: Path, *, threads: int, inter_op: int, **settings: Any) -> None:
+        from myxtts.pipeline import configure_devices
+
+        self.plan = configure_devices(simulate=True)
+        import tensorflow as tf
+
+        # Compiled steps obey the one setting, the graph of the data stage the other: with more
+        # than one, either stage borrows the other's core.
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+        tf.config.threading.set_inter_op_parallelism_threads(inter_op)
+
+        from myxtts.data.device_stage import make_device_stage
+        from myxtts.data.training_data import prepare_training
+        from myxtts.models.xtts import XTTS
+        from myxtts.training.setup import make_model
+
+        config = XTTSConfig(
+            model=ModelConfig(size="tiny", **settings.pop("model", {})),
+            data=DataConfig(train_data=corpus, batch_size=16, cache="memory", **settings),
+            training=TrainingConfig(learning_rate=2e-3),
+        )
+        self.data = prepare_training(config.data, seed=0)
+        config.model.vocab_size = self.data.tokenizer.vocab_size
+        self.process = make_device_stage(jit_compile=config.training.xla_process)
+        _, schedule, self.step = make_model(lambda: XTTS(config.model), config, self.plan)
+        schedule.total_steps.assign(10_000)
+
+    def process_on(self, device: str, host_batch: Any) -> Any:
+        """What the pipeline's process stage does with a batch."""
+        import tensorflow as tf
+
+        from myxtts.pipeline.transfer import put_on_device
+
+        batch, _ = put_on_device(host_batch, device)
+        with tf.device(device):
+            return self.process(batch)
+
+    # -- the ways; each gives batches to train on --
+
+    @contextlib.contextmanager
+    def serial(self) -> Iterator[Any]:
+        """Load and process when asked, on the model's own device."""
+        host_batches = self.data.batches()
+        yield (self.process_on(self.plan.model_device, batch) for batch in host_batches)
+
+    @contextlib.contextmanager
+    def tf_data(self) -> Iterator[Any]:
+        """The usual way: the same loading and processing as a data set that prefetches."""
+        import tensorflow as tf
+
+        spec = self.data.largest_batch_spec()  # the only one
+        dataset = tf.data.Dataset.from_generator(self.data.batches, output_signature=spec)
+        dataset = dataset.map(self.process, num_parallel_calls=tf.data.AUTOTUNE)
+        yield iter(dataset.prefetch(tf.data.AUTOTUNE))
+
+    @contextlib.contextmanager
+    def pipeline(self, *, two_devices: bool) -> Iterator[Any]:
+        """Our own."""
+        from myxtts.pipeline import ProducerConsumerPipeline
+        from myxtts.pipeline.devices import DevicePlan, Mode
+
+        both = self.plan.model_device
+        plan = self.plan if two_devices else DevicePlan(Mode.SINGLE, both, both)
+        source = self.data.batches()
+        with ProducerConsumerPipeline(
+            source, plan=plan, process=self.process, model_start_delay=0, **BUFFERS
+        ) as batches:
+            yield batches
+
+    def open_way(self, way: str) -> contextlib.AbstractContextManager[Any]:
+        """Start to feed that way; nothing of it works on after the block."""
+        if way in (SINGLE, DUAL):
+            return self.pipeline(two_devices=way == DUAL)
+        return self.serial() if way == SERIAL else self.tf_data()
+
+    # -- measuring --
+
+    def stages_alone(self) -> np.ndarray:
+        """Wall and CPU seconds a batch of every stage with the machine to itself."""
+        from myxtts.pipeline.transfer import copy_to_model_device
+
+        host_batches = self.data.batches()
+        host_batch = next(host_batches)
+        ready = self.process_on(self.plan.data_device, host_batch)
+        resident = copy_to_model_device(ready, self.plan)
+        return np.array(
+            [
+                _time_calls(lambda: next(host_batches)),
+                _time_calls(lambda: self.process_on(self.plan.data_device, host_batch)),
+                _time_calls(lambda: copy_to_model_device(ready, self.plan)),
+                _time_calls(lambda: self.step(resident)),
+            ]
+        )
+
+    def train_by(self, way: str, steps: int) -> tuple[float, float, float | None]:
+        """Wall and CPU seconds a step once the buffers are full, and the variation of steps."""
+        with self.open_way(way) as batches:
+            for batch in itertools.islice(batches, FILLING_STEPS):
+                self.step(batch)
+            if way in (SINGLE, DUAL):
+                batches.telemetry.mark()
+            wall, cpu = time.perf_counter(), time.process_time()
+            for batch in itertools.islice(batches, steps):
+                self.step(batch)
+            wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+            variation = batches.stats().variation if way in (SINGLE, DUAL) else None
+        if way == TF_DATA:
+            del batch, batches
+            time.sleep(TF_DATA_ENDS_S)
+        return wall / steps, cpu / steps, variation
+
+
+def _time_calls(call: Callable[[], object]) -> tuple[float, float]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    for _ in range(ALONE_BATCHES):
+        call()
+    return (
+        (time.perf_counter() - wall) / ALONE_BATCHES,
+        (time.process_time() - cpu) / ALONE_BATCHES,
+    )
+
+
+def _bound_of(way: str, alone: np.ndarray) -> float:
+    stages = [READ, PROCESS, TRANSFER, TRAIN] if way == DUAL else [READ, PROCESS, TRAIN]
+    wall, cpu = alone[stages].T
+    return float(wall.sum() if way == SERIAL else max(wall.max(), cpu.sum() / CORES))
+
+
+def measure_feeding(options: Options, threads: int) -> Feeding:
+    """All ways in turns, and between any two the stages alone: the machine's speed drifts."""
+    inter_op = options.inter_op_threads or threads
+    shop = Workshop(options.corpus, threads=threads, inter_op=inter_op, static_shapes="one")
+    shop.stages_alone()  # compiles
+    all_alone = [shop.stages_alone()]
+    ways = {way: Turns() for way in WAYS}
+    for number in range(options.rounds):
+        for way in WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]:
+            measured, cpu, variation = shop.train_by(way, options.steps)
+            all_alone.append(shop.stages_alone())
+            neighbours = (all_alone[-2] + all_alone[-1]) / 2
+            turns = ways[way]
+            turns.measured.append(measured)
+            turns.cpu.append(cpu)
+            turns.bound.append(_bound_of(way, neighbours))
+            turns.work.append(float(neighbours[[READ, PROCESS, TRAIN], 0].sum()))
+            if variation is not None:
+                turns.variation.append(variation)
+    assert shop.step.traces == 1, "every way must run the same compiled step"
+    rows, bucket = shop.data.plan.batch_size, shop.data.plan.buckets[0]
+    shape = f"{rows} clips x {bucket.frames} frames x {bucket.tokens} tokens"
+    return Feeding(shape, np.array(all_alone), ways)
+
+
+def measure_buckets(options: Options) -> dict[str, list[float]]:
+    """Variation of the step time by bucket, stretch by stretch, of a shallow model with three."""
+    shop = Workshop(
+        options.corpus,
+        threads=1,
+        inter_op=options.inter_op_threads or 1,
+        model={"encoder_blocks": 2, "decoder_blocks": 2},  # each shape is compiled
+        static_shapes="buckets",
+        max_buckets=3,
+    )
+    num_shapes = len(shop.data.plan.bucket_stats())
+    variations: dict[str, list[float]] = {}
+    with shop.pipeline(two_devices=True) as batches:
+        while shop.step.traces < num_shapes:
+            shop.step(next(batches))
+        for _ in range(options.stretches):
+            batches.telemetry.mark()
+            for batch in itertools.islice(batches, options.stretch_steps):
+                shop.step(batch)
+            for bucket in batches.stats().steps:
+                mels = next(part for part in bucket.shape.split() if part.count("x") == 2)
+                variations.setdefault(mels, []).append(bucket.variation)
+    return variations
+
+
+def measure_memory(options: Options) -> list[float]:
+    """Megabytes of this process every so many steps of the whole trainer, with a minute model."""
+    from myxtts.training.memory_isolated_trainer import MemoryIsolatedDualGPUTrainer
+
+    narrow = dict.fromkeys(("encoder_dim", "decoder_dim", "voice_dim"), 16)
+    shallow = dict.fromkeys(("encoder_blocks", "decoder_blocks"), 1)
+    process, readings = psutil.Process(), []
+
+    def read_memory(step: int, losses: Any) -> None:
+        if step % MEMORY_READ_STEPS == 0:
+            readings.append(process.memory_info().rss / 2**20)
+
+    with tempfile.TemporaryDirectory() as folder:
+        config = XTTSConfig(
+            model=ModelConfig(size="tiny", **narrow, **shallow),
+            data=DataConfig(
+                train_data=options.corpus,
+                batch_size=4,
+                static_shapes="one",
+                cache="memory",
+                max_mel_frames=184,
+            ),
+            training=TrainingConfig(
+                checkpoint_dir=Path(folder) / "run",
+                max_steps=options.memory_steps,
+                optimization_level="basic",
+                checkpoint_steps=MEMORY_READ_STEPS,
+                validation_steps=MEMORY_READ_STEPS,
+            ),
+        )
+        with MemoryIsolatedDualGPUTrainer(config, 0, 1, None, None, simulate=True) as trainer:
+            trainer.train(on_step=read_memory)
+    return readings
+
+
+# -- in the process that prints --
+
+
+def _in_child(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call it in a fresh process; never forked, which TensorFlow would not survive."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+class Verdicts:
+    """Judges numbers by their bars, and counts those that miss."""
+
+    def __init__(self, *, judging: bool) -> None:
+        self.missed = 0
+        self._judging = judging
+
+    def __call__(self, good: bool, bar: str) -> str:
+        """What to print behind the number."""
+        if not self._judging:
+            return ""
+        self.missed += not good
+        return f"  (bar {bar}) {'ok' if good else 'MISSED'}"
+
+
+def print_feeding(threads: int, result: Feeding, judge: Verdicts) -> None:
+    count = {1: "One thread", 2: "Two threads"}.get(threads, f"{threads} threads")
+    print(f"\n{count} a stage, {CORES} cores, {result.shape}")
+    print(f"{'stage alone':28s}{'ms':>8s}{'CPU ms':>9s}")
+    for name, (wall, cpu) in zip(STAGES, np.median(result.alone, axis=0) * 1e3, strict=True):
+        print(f"{name:28s}{wall:8.1f}{cpu:9.1f}")
+    print(
+        f"{'way of feeding':20s}{'steps/s':>9s}{'bound':>8s}{'measured/bound':>16s}"
+        f"{'CPU ms':>9s}{'to dual':>9s}"
+    )
+    train_s = np.median(result.alone[:, TRAIN, 0])
+    print(f"{'the model alone':20s}{1 / train_s:9.2f}")
+    dual = result.ways[DUAL]
+    for way, turns in result.ways.items():
+        efficiency = turns.efficiency()
+        against_dual = float(np.median(turns.speed() / dual.speed()))
+        if way == DUAL:
+            verdict = judge(efficiency >= EFFICIENCY_BAR, f"measured/bound >= {EFFICIENCY_BAR}")
+        else:
+            verdict = judge(against_dual <= RIVAL_BAR, f"to dual <= {RIVAL_BAR}")
+        print(
+            f"{way:20s}{1 / statistics.median(turns.measured):9.2f}"
+            f"{1 / statistics.median(turns.bound):8.2f}{efficiency:16.3f}"
+            f"{statistics.median(turns.cpu) * 1e3:9.1f}{against_dual:9.3f}{verdict}"
+        )
+    if threads == 1:
+        variation = statistics.median(dual.variation)
+        verdict = judge(variation <= VARIATION_BAR, f"<= {VARIATION_BAR:.0%}")
+        print(f"step time of our dual-device way varies by {variation:.1%}{verdict}")
+
+
+def print_buckets(variations: dict[str, list[float]], judge: Verdicts) -> None:
+    print(
+        f"\n{len(variations)} buckets, a shallow model, one thread a stage, two devices: how much "
+        "step time varies"
+    )
+    for shape, seen in sorted(variations.items()):
+        variation = statistics.median(seen)
+        verdict = judge(variation <= VARIATION_BAR, f"<= {VARIATION_BAR:.0%}")
+        print(f"{shape:20s}{variation:9.1%}{verdict}")
+
+
+def print_memory(readings: list[float], judge: Verdicts) -> None:
+    steps = len(readings) * MEMORY_READ_STEPS
+    warm = readings[MEMORY_WARM_UP_STEPS // MEMORY_READ_STEPS - 1 :]
+    growth = max(warm) - warm[0]
+    print(f"\nMemory over {steps} steps of the whole trainer, every {MEMORY_READ_STEPS} (MB)")
+    print(" ".join(f"{reading:.0f}" for reading in readings))
+    verdict = judge(growth < GROWTH_BAR_MB, f"< {GROWTH_BAR_MB} MB")
+    print(f"most above step {MEMORY_WARM_UP_STEPS}: {growth:.1f} MB{verdict}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--corpus", type=Path, metavar="DIR", help="instead of the built-in one")
+    parser.add_argument("--rounds", type=int, help="turns of every way; the median is printed")
+    parser.add_argument("--inter-op-threads", type=int, help="instead of as many as intra-op")
+    parser.add_argument("--quick", action="store_true", help="a short look, without bars")
+    chosen = parser.parse_args()
+    sys.stdout.reconfigure(line_buffering=True)  # each table when it is done
+    with tempfile.TemporaryDirectory() as folder:
+        corpus = chosen.corpus or Path(folder) / "corpus"
+        values: dict[str, Any] = {"inter_op_threads": chosen.inter_op_threads}
+        if chosen.quick:
+            values |= {"rounds": 1, "steps": 6, "stretches": 1, "memory_steps": 500}
+        if chosen.rounds is not None:
+            values["rounds"] = max(1, chosen.rounds)
+        options = Options(corpus, **values)
+        judge = Verdicts(judging=not chosen.quick)
+        try:
+            if chosen.corpus is None:
+                make_demo_corpus(corpus)
+            for threads in (1, 2):
+                print_feeding(threads, _in_child(measure_feeding, options, threads), judge)
+            print_buckets(_in_child(measure_buckets, options), judge)
+            print_memory(_in_child(measure_memory, options), judge)
+        except MyXTTSError as error:
+            parser.exit(2, f"{error}\n")
+    sys.exit(bool(judge.missed))
+
+
+if __name__ == "__main__":
+    main()
