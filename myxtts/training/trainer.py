@@ -17,7 +17,7 @@ from typing_extensions import Self
 from myxtts.config.config import XTTSConfig
 from myxtts.data.device_stage import make_device_stage
 from myxtts.data.feature_batches import batch_from_features
-from myxtts.errors import ConfigError, MemoryBudgetError
+from myxtts.errors import ConfigError, MemoryBudgetError, MyXTTSError
 from myxtts.models.xtts import XTTS
 from myxtts.pipeline.devices import DevicePlan, Mode, configure_devices
 from myxtts.pipeline.engine import ProducerConsumerPipeline
@@ -323,9 +323,13 @@ class XTTSTrainer:
             symbols = () if self.data is None else self.data.tokenizer.symbols
             self._sampler = Sampler(self.model, device=self.model_device, symbols=symbols)
         folder = self.run.samples_dir / f"step_{self.state.step:08d}"
-        with self.step.averaged_weights():
-            self._sampler.write(batch, folder, step=self.state.step, log=self.log)
-        log.info("Samples of step %d: %s", self.state.step, folder)
+        try:
+            with self.step.averaged_weights():
+                self._sampler.write(batch, folder, step=self.state.step, log=self.log)
+        except (OSError, MyXTTSError) as error:  # a full disk, say: no reason to stop training
+            log.warning("No samples at step %d: %s", self.state.step, error)
+        else:
+            log.info("Samples of step %d: %s", self.state.step, folder)
 
     def _make_room(self, batch: Any, error: Exception) -> None:
         """Memory ran out: go on in smaller parts if that was asked for, or say what would fit."""
