@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 import soundfile
+import yaml
 
 from tests.support import run_python
 
@@ -16,8 +17,8 @@ TRAIN_FLAGS = """
 --model-gpu-memory --buffer-size --prefetch-buffer-size --model-start-delay --batch-size
 --grad-accum --epochs --max-steps --num-workers --lr --model-size --optimization-level
 --enable-static-shapes --disable-static-shapes --max-text-length --max-mel-frames --checkpoint-dir
---resume --reset-training --init-from --config --tensorboard-log-dir --wandb --pipeline-depth
---cache --auto-batch --simulate --fallback --print-config --debug
+--resume --reset-training --init-from --freeze --config --tensorboard-log-dir --wandb
+--pipeline-depth --cache --auto-batch --simulate --fallback --print-config --debug
 """.split()
 
 
@@ -69,7 +70,8 @@ def test_an_error_is_problem_and_remedy_without_a_traceback():
 def test_a_folder_that_is_not_there_is_said():
     result = run_python(["train_main.py", "--train-data", "nowhere"])
     assert result.returncode == 2
-    assert "training data folder nowhere does not exist" in result.stderr
+    assert "The data folder nowhere does not exist" in result.stderr
+    assert "--train-data" in result.stderr
 
 
 def test_a_demo_that_cannot_write_says_so_before_it_trains(tmp_path):
@@ -100,6 +102,7 @@ def test_debug_shows_the_traceback_too():
         (["--data-gpu-memory", "4096"], "cannot both grow memory and limit it"),
         (["--simulate", "--fallback", "single"], "--fallback has no meaning with --simulate"),
         (["--lr", "inf"], "training.learning_rate must be a finite number"),
+        (["--freeze", "encoder,mouth"], "training.freeze.1 must be 'encoder'"),
         (["--batchsize", "3"], "--batch-size"),  # a misspelt flag: the nearest is named
     ],
 )
@@ -126,6 +129,64 @@ def test_print_config_shows_flags_over_file_over_defaults(tmp_path):
         "model_start_delay: 2.0",
     ):
         assert f"  {line}\n" in result.stdout
+
+
+# Every flag that is a setting, with a value that is not the default, and what it becomes.
+FLAG_SETTINGS = {
+    "--train-data there": ("data.train_data", "there"),
+    "--val-data other": ("data.val_data", "other"),
+    "--data-gpu 1": ("data.data_gpu", 1),
+    "--model-gpu 0": ("data.model_gpu", 0),
+    "--enable-memory-isolation": ("data.enable_memory_isolation", True),
+    "--data-gpu-memory 4096": ("data.data_gpu_memory", 4096),
+    "--model-gpu-memory 9000": ("data.model_gpu_memory", 9000),
+    "--buffer-size 30": ("data.pipeline_buffer_size", 30),
+    "--prefetch-buffer-size 6": ("data.prefetch_buffer_size", 6),
+    "--pipeline-depth 2": ("data.pipeline_depth", 2),
+    "--model-start-delay 0.5": ("data.model_start_delay", 0.5),
+    "--batch-size 8": ("data.batch_size", 8),
+    "--num-workers 5": ("data.num_workers", 5),
+    "--cache disk": ("data.cache", "disk"),
+    "--max-text-length 99": ("data.max_text_length", 99),
+    "--max-mel-frames 500": ("data.max_mel_frames", 500),
+    "--enable-static-shapes": ("data.static_shapes", "one"),
+    "--fallback single": ("data.fallback", "single"),
+    "--model-size small": ("model.size", "small"),
+    "--lr 0.002": ("training.learning_rate", 0.002),
+    "--grad-accum 3": ("training.grad_accum", 3),
+    "--auto-batch": ("training.auto_batch", True),
+    "--epochs 7": ("training.epochs", 7),
+    "--max-steps 70": ("training.max_steps", 70),
+    "--optimization-level experimental": ("training.optimization_level", "experimental"),
+    "--checkpoint-dir here": ("training.checkpoint_dir", "here"),
+    "--resume": ("training.resume", "require"),
+    "--init-from older": ("training.init_from", "older"),
+    "--freeze encoder,pitch": ("training.freeze", ["encoder", "pitch"]),
+    "--tensorboard-log-dir board": ("training.tensorboard_log_dir", "board"),
+    "--wandb": ("training.wandb", True),
+}
+
+
+def test_every_flag_reaches_its_setting():
+    result = run_python(["train_main.py", "--print-config", *" ".join(FLAG_SETTINGS).split()])
+    assert result.returncode == 0, result.stderr
+    printed = yaml.safe_load(result.stdout)
+    for flag, (name, value) in FLAG_SETTINGS.items():
+        section, field = name.split(".")
+        assert printed[section][field] == value, flag
+    assert printed["training"]["xla_process"] is True  # what experimental adds
+    flags = {flag.split()[0] for flag in FLAG_SETTINGS}
+    elsewhere = "--config --print-config --debug --simulate --reset-training"
+    assert set(TRAIN_FLAGS) - flags == {*elsewhere.split(), "--disable-static-shapes"}
+
+
+def test_simulate_and_reset_reach_their_settings():
+    flags = ["--simulate", "--reset-training", "--disable-static-shapes"]
+    result = run_python(["train_main.py", "--print-config", *flags])
+    printed = yaml.safe_load(result.stdout)
+    assert printed["data"]["simulate"] is True
+    assert printed["data"]["static_shapes"] == "off"
+    assert printed["training"]["resume"] == "reset"
 
 
 @pytest.mark.parametrize(

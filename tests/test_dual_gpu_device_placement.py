@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from myxtts.config.config import DataConfig, TrainingConfig, XTTSConfig
+from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSConfig
 from myxtts.data.audio import NUM_MELS
 from myxtts.errors import DeviceError
 from myxtts.observe.probe import ProbeModel
@@ -35,6 +36,24 @@ def device_of(value) -> str:
 
 
 class DevicePlacementTest(unittest.TestCase):
+    def make_config(self, **training) -> XTTSConfig:
+        """Settings of the plan above, and a run folder that goes with the test."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        return XTTSConfig(
+            data=DataConfig(
+                data_gpu=0,
+                model_gpu=1,
+                enable_memory_isolation=True,
+                data_gpu_memory=8192,
+                model_gpu_memory=16384,
+                simulate=True,
+            ),
+            training=TrainingConfig(
+                optimization_level="basic", checkpoint_dir=Path(folder.name) / "run", **training
+            ),
+        )
+
     def test_model_optimizer_and_results_live_on_the_model_device(self):
         for jit_compile in (False, True):
             with self.subTest(jit_compile=jit_compile):
@@ -48,11 +67,11 @@ class DevicePlacementTest(unittest.TestCase):
                     batch = tf.nest.map_structure(tf.convert_to_tensor, mels())
                 losses = step(batch)
                 self.assertEqual(len(step.model.variables), 6)
-                # Adam: two slots a weight, and its counters.
-                self.assertGreater(len(step.optimizer.variables), 12)
+                # Adam: two slots for all weights end to end, and its counters.
+                self.assertGreaterEqual(len(step.optimizer.variables), 4)
                 for value in (
                     *step.model.variables,
-                    *step.optimizer.variables,
+                    *step.variables.values(),
                     *losses.values(),
                 ):
                     self.assertEqual(device_of(value), "/CPU:1")
@@ -102,12 +121,9 @@ class DevicePlacementTest(unittest.TestCase):
                     self.assertEqual(arrived, [model_device] * 3)
 
     def test_a_model_device_other_than_the_plans_is_refused(self):
-        config = XTTSConfig(
-            data=DataConfig(data_gpu=0, model_gpu=1, enable_memory_isolation=True, simulate=True),
-            training=TrainingConfig(optimization_level="basic"),
-        )
+        config = self.make_config()
         for name in ("/CPU:1", "/device:CPU:1", "/cpu:1"):
-            XTTSTrainer(config, model=ProbeModel, model_device=name)
+            XTTSTrainer(config, model=ProbeModel, model_device=name).close()
         with self.assertRaisesRegex(DeviceError, "model_device is /CPU:0"):
             XTTSTrainer(config, model=ProbeModel, model_device="/CPU:0")
 
@@ -160,27 +176,27 @@ class DevicePlacementTest(unittest.TestCase):
         self.assertEqual(batches.stats().transferred_bytes, 8 * mels()["mels"].nbytes)
 
     def test_the_trainer_creates_its_model_on_the_model_device_and_says_so(self):
-        config = XTTSConfig(
-            data=DataConfig(
-                data_gpu=0,
-                model_gpu=1,
-                enable_memory_isolation=True,
-                data_gpu_memory=8192,
-                model_gpu_memory=16384,
-                simulate=True,
-            ),
-            training=TrainingConfig(optimization_level="basic", max_steps=3),
-        )
         with self.assertLogs("myxtts", "INFO") as logs:
-            trainer = XTTSTrainer(config, model=ProbeModel)
+            trainer = XTTSTrainer(self.make_config(max_steps=3), model=ProbeModel)
+            self.addCleanup(trainer.close)
             result = trainer.train([mels(i) for i in range(5)], epochs=1)
         self.assertEqual(result["steps"], 3)
         text = "\n".join(logs.output)
         self.assertIn("Multi-GPU Mode: Model will be placed on /GPU:1", text)
         self.assertIn("(Original GPU 1 is now mapped to GPU:1)", text)
         self.assertIn("Creating model on device: /GPU:1", text)
-        for value in (*trainer.model.variables, *trainer.step.optimizer.variables):
+        for value in (*trainer.model.variables, *trainer.step.variables.values()):
             self.assertEqual(device_of(value), "/CPU:1")
+
+    def test_our_own_model_is_made_on_the_model_device(self):
+        config = self.make_config()
+        config.model = ModelConfig(
+            encoder_dim=16, encoder_blocks=1, decoder_dim=16, decoder_blocks=1, voice_dim=8
+        )
+        with XTTSTrainer(config) as trainer:
+            self.assertGreater(len(trainer.model.variables), 20)
+            for value in (*trainer.model.variables, *trainer.step.variables.values()):
+                self.assertEqual(device_of(value), "/CPU:1")
 
     def test_one_trace_serves_every_batch_of_a_shape(self):
         step = TrainStep(ProbeModel(), device=PLAN.model_device, learning_rate=1e-3)

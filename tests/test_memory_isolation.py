@@ -1,6 +1,7 @@
 """Memory limits, readings and leaks. Runs with pytest, with unittest and as a script."""
 
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -17,9 +18,12 @@ import tensorflow as tf
 from myxtts.config.config import TrainingConfig, XTTSConfig
 from myxtts.data.audio import NUM_MELS
 from myxtts.errors import ConfigError, DataError, DeviceError, MemoryBudgetError
+from myxtts.models.xtts import XTTS
 from myxtts.observe.probe import ProbeModel
 from myxtts.pipeline import hardware
 from myxtts.training.memory_isolated_trainer import MemoryIsolatedDualGPUTrainer
+from myxtts.training.run_folder import RunLockedError
+from myxtts.training.run_log import read_events
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.utils.gpu_memory import (
     detect_memory_leak,
@@ -38,9 +42,22 @@ def batches(count: int):
     ]
 
 
-def make_trainer(**settings) -> MemoryIsolatedDualGPUTrainer:
-    config = XTTSConfig(training=TrainingConfig(optimization_level="basic", **settings))
-    return MemoryIsolatedDualGPUTrainer(config, 0, 1, model=ProbeModel, simulate=True)
+class RunsInTemporaryFolders(unittest.TestCase):
+    """Every trainer keeps its run in a folder of its own, and lets go of it at the test's end."""
+
+    def make_trainer(
+        self, kind=MemoryIsolatedDualGPUTrainer, model=ProbeModel, **settings
+    ) -> MemoryIsolatedDualGPUTrainer:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        config = XTTSConfig(
+            training=TrainingConfig(
+                optimization_level="basic", checkpoint_dir=Path(folder.name) / "run", **settings
+            )
+        )
+        trainer = kind(config, 0, 1, model=model, simulate=True)
+        self.addCleanup(trainer.close)
+        return trainer
 
 
 class PublishedFunctionsTest(unittest.TestCase):
@@ -95,7 +112,7 @@ class PublishedFunctionsTest(unittest.TestCase):
         self.assertEqual(get_optimal_memory_limits(0, 1, simulate=True), (8192, 16_384))
 
 
-class MemoryIsolatedTrainerTest(unittest.TestCase):
+class MemoryIsolatedTrainerTest(RunsInTemporaryFolders):
     def test_it_is_an_xtts_trainer_with_the_published_phases(self):
         self.assertTrue(issubclass(MemoryIsolatedDualGPUTrainer, XTTSTrainer))
         for name in (
@@ -125,15 +142,14 @@ class MemoryIsolatedTrainerTest(unittest.TestCase):
                 calls.append("train")
                 return super()._train_step_impl(batch)
 
-        config = XTTSConfig(training=TrainingConfig(optimization_level="basic"))
-        trainer = Watched(config, 0, 1, model=ProbeModel, simulate=True)
+        trainer = self.make_trainer(Watched)
         result = trainer.train(batches(4), epochs=3)
         self.assertEqual(result["steps"], 12)
         for phase in ("process", "transfer", "train"):
             self.assertEqual(calls.count(phase), 12)
 
     def test_training_logs_memory_takes_baselines_and_learns(self):
-        trainer = make_trainer(memory_check_steps=10, learning_rate=3e-3)
+        trainer = self.make_trainer(memory_check_steps=10, learning_rate=3e-3)
         losses = []
         with self.assertLogs("myxtts", "INFO") as logs:
             trainer.train(
@@ -153,7 +169,7 @@ class MemoryIsolatedTrainerTest(unittest.TestCase):
         self.assertTrue(trainer._check_memory_health())
 
     def test_growth_past_a_threshold_is_flagged_for_the_right_gpu(self):
-        trainer = make_trainer()
+        trainer = self.make_trainer()
         trainer._setup_memory_baselines()
         trainer._baselines["data"] -= 300  # as if 300 MB had come since; the model may grow 500
         trainer._baselines["model"] -= 300
@@ -170,8 +186,7 @@ class MemoryIsolatedTrainerTest(unittest.TestCase):
                 kept.append(np.ones(2**17))  # 1 MB
                 return super()._train_step_impl(batch)
 
-        config = XTTSConfig(training=TrainingConfig(optimization_level="basic"))
-        trainer = Leaking(config, 0, 1, model=ProbeModel, simulate=True)
+        trainer = self.make_trainer(Leaking)
         with self.assertLogs("myxtts", "WARNING") as logs:
             trainer.train(batches(1), epochs=300)
         leaks = [line for line in logs.output if "memory grows steadily by" in line]
@@ -179,9 +194,9 @@ class MemoryIsolatedTrainerTest(unittest.TestCase):
 
     def test_data_that_gives_no_batch_is_said(self):
         with self.assertRaisesRegex(DataError, "no batch in epoch 1"):
-            make_trainer().train([])
+            self.make_trainer().train([])
         with self.assertRaisesRegex(DataError, "no batch in epoch 2") as failure:
-            make_trainer().train((batch for batch in batches(3)), epochs=3)
+            self.make_trainer().train((batch for batch in batches(3)), epochs=3)
         self.assertIn("a generator is spent", failure.exception.remedy)
 
     def test_batches_too_large_for_a_limit_are_refused_before_any_is_read(self):
@@ -193,15 +208,34 @@ class MemoryIsolatedTrainerTest(unittest.TestCase):
                 raise AssertionError("nothing may be read")
 
         with self.assertRaisesRegex(MemoryBudgetError, "data device would hold"):
-            make_trainer().train(Huge())
+            self.make_trainer().train(Huge())
 
-    def test_what_this_version_cannot_do_is_refused(self):
-        with self.assertRaisesRegex(ConfigError, "does not support training.grad_accum"):
-            make_trainer(grad_accum=4)
-        with self.assertRaisesRegex(ConfigError, "no built-in voice model"):
-            MemoryIsolatedDualGPUTrainer(XTTSConfig(), 0, 1, simulate=True)
+    def test_memory_is_in_the_events_of_the_run(self):
+        trainer = self.make_trainer(memory_check_steps=5)
+        trainer.train(batches(5), epochs=2)
+        found = [e for e in read_events(trainer.run.events_file) if e["kind"] == "memory"]
+        self.assertEqual([event["step"] for event in found], [5, 10])
+        self.assertEqual(found[1]["values"]["model_gpu"]["limit_mb"], 16384)
+
+    def test_accumulation_makes_one_update_of_several_batches(self):
+        trainer = self.make_trainer(grad_accum=4)
+        self.assertEqual(trainer.train(batches(8), epochs=1)["steps"], 2)
+
+    def test_without_a_model_it_makes_our_own(self):
+        trainer = self.make_trainer(model=None)
+        self.assertIsInstance(trainer.model, XTTS)
+
+    def test_training_without_data_is_refused(self):
         with self.assertRaisesRegex(ConfigError, "no training data"):
-            make_trainer().train()
+            self.make_trainer().train()
+
+    def test_the_run_folder_is_free_again_after_close(self):
+        trainer = self.make_trainer()
+        with self.assertRaisesRegex(RunLockedError, "Another process is training"):
+            MemoryIsolatedDualGPUTrainer(trainer.config, 0, 1, model=ProbeModel, simulate=True)
+        trainer.close()
+        with MemoryIsolatedDualGPUTrainer(trainer.config, 0, 1, model=ProbeModel, simulate=True):
+            pass
 
 
 if __name__ == "__main__":

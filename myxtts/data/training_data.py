@@ -186,7 +186,7 @@ def prepare_training(
         validation = table.take(held_out) if len(held_out) else None
 
     plan = plan_batches(train, config, seed=seed, steps=steps)
-    if buckets is not None:
+    if buckets is not None and _all_fit(train, buckets):
         plan = replace(plan, buckets=tuple(buckets))
     elif config.static_shapes == "one" and validation is not None:
         plan = replace(plan, buckets=(_around(plan.buckets[0], validation),))
@@ -270,6 +270,14 @@ def _around(bucket: Bucket, table: ClipTable) -> Bucket:
     """A bucket that also holds these clips, in the same steps of 8 frames and 4 tokens."""
     frames, tokens = int(table.frames.max()), int(table.token_lengths.max())
     return Bucket(max(bucket.frames, -(-frames // 8) * 8), max(bucket.tokens, -(-tokens // 4) * 4))
+
+
+def _all_fit(table: ClipTable, buckets: Sequence[Bucket]) -> bool:
+    """Whether shapes chosen earlier still serve: longer clips may have been added since."""
+    fits = np.zeros(len(table), bool)
+    for frames, tokens in buckets:
+        fits |= (table.frames <= frames) & (table.token_lengths <= tokens)
+    return bool(fits.all())
 
 
 def _plan_validation(table: ClipTable | None, plan: BatchPlan, *, first_clip: int) -> FixedPlan:

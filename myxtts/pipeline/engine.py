@@ -130,7 +130,8 @@ class ProducerConsumerPipeline:
     ) -> None:
         lingering = self.close()
         self._failure = None  # its traceback holds frames, and they hold batches
-        if lingering and error is None:
+        # Who asked to stop wants to leave, not to hear of a thread that waits for a dead disk.
+        if lingering and error is None and not self._stop_when():
             raise StageStalledError(
                 f"These pipeline threads did not end within {CLOSE_DEADLINE_S:.0f} s: "
                 + ", ".join(lingering),

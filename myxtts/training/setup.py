@@ -85,6 +85,13 @@ def run_state(training: TrainingConfig, saved: Checkpoint | None) -> tuple[RunSt
     return state, stopping
 
 
+def write_config(config: XTTSConfig, path: Path) -> None:
+    """Keep the settings such that they, given again, go on with the run."""
+    kept = config.model_copy(deep=True)
+    kept.training.resume = "auto"  # one that was reset must not be reset each time
+    kept.to_yaml(path)
+
+
 def fine_tuning_source(training: TrainingConfig, saved: Checkpoint | None) -> VoiceFiles | None:
     """The voice to start from; a run that goes on has its weights already."""
     if training.init_from is None or saved is not None:

@@ -111,7 +111,7 @@ class XTTSTrainer:
             log.info("Experimental: XLA compiles the data device's work too")
         self._evaluate = tf.function(self.model.compute_losses, reduce_retracing=True)
         self._validated_step = -1
-        config.to_yaml(self.run.config_file)
+        setup.write_config(config, self.run.config_file)
 
     def train(
         self,
@@ -151,9 +151,15 @@ class XTTSTrainer:
                             self._count_update(place, losses, on_step)
                 if self._stop:
                     log.info("Stopped by %s at step %d", self._stop.signal_name, self.state.step)
-                else:
+                elif self.state.step > self._first_step:
                     self._finish(val_dataset)
                 self._keeper.save_if_new(self.log)
+            except tf.errors.ResourceExhaustedError as error:
+                self._keeper.rescue(self.log)
+                raise MemoryBudgetError(
+                    f"The data device ran out of memory: {error.message}",
+                    "a smaller --batch-size or --prefetch-buffer-size, or more --data-gpu-memory",
+                ) from error
             except Exception:
                 self._keeper.rescue(self.log)
                 raise
@@ -268,8 +274,6 @@ class XTTSTrainer:
                 self.stopping.best,
                 self.stopping.best_step,
             )
-        if not self.step.built:
-            return
         self._report()
         if self._validated_step != self.state.step and self._validate(val_dataset):
             self._keeper.save(self.log, best=True)
@@ -379,10 +383,11 @@ class XTTSTrainer:
 
     def _source(self, dataset: Iterable[Any] | None) -> tuple[Iterator[Any], Any]:
         """The batches still to come, and the description of the largest."""
-        if self.state.step >= self._last_step:
+        if self._is_done:
             log.warning(
-                "This run has done its %d steps; for more give a larger --epochs or --max-steps",
+                "This run is finished, at step %d; to go on give it more --epochs or --max-steps%s",
                 self.state.step,
+                ", or more patience" if self.stopping.should_stop else "",
             )
             return iter(()), None
         if dataset is not None:

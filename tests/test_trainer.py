@@ -1,0 +1,473 @@
+"""What the training loop promises, on small runs."""
+
+from __future__ import annotations
+
+import csv
+import logging
+import os
+import re
+import signal
+import sys
+
+import numpy as np
+import pytest
+import soundfile
+import tensorflow as tf
+
+from myxtts.config.config import XTTSConfig
+from myxtts.errors import ConfigError
+from myxtts.models.xtts import XTTS
+from myxtts.pipeline.engine import ProducerConsumerPipeline
+from myxtts.training import make_trainer
+from myxtts.training import trainer as trainer_module
+from myxtts.training.checkpoints import CheckpointStore
+from myxtts.training.memory_isolated_trainer import MemoryIsolatedDualGPUTrainer
+from myxtts.training.run_log import read_events
+from myxtts.training.snapshot import weight_names
+from myxtts.training.trainer import XTTSTrainer
+from tests import runs
+
+CLIPS = 16  # enough that one is held out
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return runs.make_clips(tmp_path_factory.mktemp("data"), CLIPS)
+
+
+@pytest.fixture(autouse=True)
+def _one_stage(monkeypatch):
+    runs.share_device_stage(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def _every_line(caplog):
+    caplog.set_level(logging.INFO, "myxtts")
+
+
+@pytest.fixture
+def run(tmp_path):
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def trainer_in():
+    trainers = runs.Trainers()
+    yield trainers
+    trainers.close()
+
+
+def shown_in_tensorboard(folder):
+    """Every value in a folder of TensorBoard files, by tag."""
+    found = {}
+    for path in sorted(folder.glob("events.out.tfevents.*")):
+        for record in tf.data.TFRecordDataset(str(path)):
+            event = tf.compat.v1.Event.FromString(record.numpy())
+            for value in event.summary.value:
+                found.setdefault(value.tag, []).append((event.step, value))
+    return found
+
+
+def names(trainer):
+    return weight_names(trainer.model.variables)
+
+
+# -- how long a run is --
+
+
+def test_epochs_times_batches_and_the_last_few_make_an_update_too(run, trainer_in):
+    trainer = trainer_in(run, grad_accum=4)
+    assert trainer.train(runs.mel_batches(5), epochs=2)["steps"] == 3  # of 4, 4 and 2 batches
+    assert trainer.step.updates == 3
+    saved = runs.latest(run)
+    assert (saved.step, saved.state["epoch"], saved.state["position"]) == (3, 1, 5)
+
+
+def test_max_steps_ends_the_run_and_the_rate_falls_until_then(run, trainer_in):
+    trainer = trainer_in(run, max_steps=20, learning_rate=0.01, warmup_steps=2)
+    assert trainer.train(runs.mel_batches(3), epochs=50)["steps"] == 20
+    rates = [values["learning_rate"] for _, values in runs.metrics(run)]
+    assert max(rates) == pytest.approx(0.01, rel=0.05)
+    assert rates[-1] < 0.0005
+
+
+def test_a_finished_run_does_nothing_more_and_says_so(run, trainer_in, caplog):
+    trainer_in(run, max_steps=3).train(runs.mel_batches(3), epochs=5)
+    again = trainer_in(run, max_steps=3)
+    before = runs.weights(again)
+    assert again.train(runs.mel_batches(3), epochs=5)["steps"] == 3
+    assert "This run has done its 3 steps" in caplog.text
+    np.testing.assert_array_equal(runs.weights(again), before)
+
+
+@pytest.mark.parametrize("kind", [list, "tf.data"], ids=str)
+def test_any_data_set_goes_on_where_it_was(run, trainer_in, kind):
+    batches = runs.mel_batches(5)
+    if kind == "tf.data":
+        mels = np.stack([batch["mels"] for batch in batches])
+        batches = tf.data.Dataset.from_tensor_slices({"mels": mels})
+    whole = trainer_in(run.with_name("whole"))
+    whole.train(batches, epochs=2)
+    parts = trainer_in(run)
+    parts.train(batches, epochs=2, on_step=stop_at(7))
+    assert parts.steps_done == 7
+    parts = trainer_in(run)
+    assert parts.train(batches, epochs=2)["steps"] == 10
+    np.testing.assert_array_equal(runs.weights(parts), runs.weights(whole))
+
+
+def stop_at(last):
+    def on_step(step, _):
+        if step == last:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return on_step
+
+
+# -- validation --
+
+
+def scripted(trainer, losses):
+    """Let validation find these losses, one after another."""
+    left = iter(losses)
+    trainer._evaluate = lambda *_, **__: {"loss": tf.constant(next(left))}
+
+
+def test_early_stopping_ends_the_run_says_so_and_stays_ended(run, trainer_in, caplog):
+    settings = {"validation_steps": 2, "early_stopping_patience": 2, "checkpoint_steps": 1000}
+    trainer = trainer_in(run, **settings)
+    scripted(trainer, [3.0, 2.0, 2.5, 2.1, 0.0])
+    batches = runs.mel_batches(4)
+    result = trainer.train(batches, val_dataset=batches[:1], epochs=50)
+    assert (result["steps"], result["best_loss"]) == (8, 2.0)
+    assert "Stopping early: no better validation loss than 2.0000 since step 4" in caplog.text
+    assert runs.latest(run).step == 8
+    again = trainer_in(run, **settings)
+    scripted(again, [1.0])
+    assert again.train(batches, val_dataset=batches[:1], epochs=50)["steps"] == 8
+
+
+def test_the_best_checkpoint_is_kept_beside_the_newest(run, trainer_in):
+    trainer = trainer_in(run, validation_steps=2, checkpoint_steps=2, keep_checkpoints=1)
+    scripted(trainer, [3.0, 2.0, 2.5, 2.2])
+    trainer.train(runs.mel_batches(8), val_dataset=runs.mel_batches(1), epochs=1)
+    store = CheckpointStore(run / "checkpoints")
+    assert store.steps() == [4, 8]
+    assert store.best().step == 4
+
+
+def test_validation_measures_the_averaged_weights_and_changes_nothing(run, trainer_in):
+    trainer = trainer_in(run, validation_steps=3, checkpoint_steps=3, learning_rate=0.1)
+    evaluate, during, after = trainer._evaluate, [], []
+
+    def watch(batch, **arguments):
+        during.append(runs.weights(trainer))
+        return evaluate(batch, **arguments)
+
+    trainer._evaluate = watch
+    trainer.train(
+        runs.mel_batches(3),
+        val_dataset=runs.mel_batches(2),
+        epochs=1,
+        on_step=lambda *_: after.append(runs.weights(trainer)),
+    )
+    assert len(during) == 2
+    ema = runs.latest(run).tensors["ema"]
+    averaged = np.concatenate([np.ravel(ema[name]) for name in names(trainer)])
+    np.testing.assert_array_equal(during[0], averaged)
+    assert not np.array_equal(during[0], after[-1])
+    np.testing.assert_array_equal(runs.weights(trainer), after[-1])
+    (measured,) = [
+        event["values"]
+        for event in read_events(run / "events.jsonl")
+        if event["kind"] == "metrics" and "validation/loss" in event["values"]
+    ]
+    mels = [batch["mels"] for batch in runs.mel_batches(2)]
+    with trainer.step.averaged_weights():
+        wanted = np.mean([np.mean(np.abs(trainer.model(m) - m)) for m in mels])
+    assert measured["validation/loss"] == pytest.approx(wanted, rel=1e-4)
+
+
+def test_a_run_with_validations_resumes_exactly(run, trainer_in, data):
+    settings = {"data": {"train_data": data}, "max_steps": 12, "validation_steps": 3}
+    trainer_in(run.with_name("whole"), **settings).train()
+    trainer_in(run, **settings).train(on_step=stop_at(7))
+    trainer_in(run, **settings).train()
+    ours, theirs = runs.latest(run), runs.latest(run.with_name("whole"))
+    for group, arrays in theirs.tensors.items():
+        for name, array in arrays.items():
+            assert ours.tensors[group][name].tobytes() == array.tobytes(), name
+    for name in ("step", "epoch", "position", "fingerprint", "early_stopping", "speakers"):
+        assert ours.state[name] == theirs.state[name]
+    assert list(runs.metrics(run)) == list(runs.metrics(run.with_name("whole")))
+
+
+# -- our own model --
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory, data):
+    """A short run of the real model on our data, with everything on; its trainer and log."""
+    run = tmp_path_factory.mktemp("own") / "run"
+    config = runs.in_process(
+        run,
+        data={"train_data": data, "max_mel_frames": 64, "model_start_delay": 0.5},
+        max_steps=4,
+        validation_steps=2,
+        checkpoint_steps=3,
+        memory_check_steps=2,
+    )
+    lines = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())
+    logger = logging.getLogger("myxtts")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            runs.share_device_stage(patch)
+            with make_trainer(config) as trainer:
+                trainer.train()
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+    return trainer, "\n".join(lines)
+
+
+def test_memory_isolation_chooses_its_trainer(own):
+    trainer, _ = own
+    assert isinstance(trainer, MemoryIsolatedDualGPUTrainer)
+    assert isinstance(trainer.model, XTTS)
+
+
+def test_the_run_folder_holds_everything(own):
+    trainer, _ = own
+    run = trainer.run.path
+    names = "checkpoints config.yaml dropped_clips.csv events.jsonl run.lock samples tensorboard"
+    assert set(os.listdir(run)) == set(names.split())
+    assert XTTSConfig.from_yaml(run / "config.yaml") == trainer.config
+    kinds = {event["kind"] for event in read_events(run / "events.jsonl")}
+    assert {"started", "metrics", "checkpoint", "memory", "ended"} <= kinds
+    assert CheckpointStore(run / "checkpoints").steps()[-1] == 4
+
+
+def test_dropped_clips_are_listed_with_their_reason(own):
+    trainer, text = own
+    with (trainer.run.path / "dropped_clips.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == CLIPS - len(trainer.data.train) - len(trainer.data.validation) > 3
+    assert {row["reason"] for row in rows} == {"too long"}
+    assert f"{len(rows)} of {CLIPS} clips are left out" in text
+
+
+def test_samples_can_be_heard_and_seen(own):
+    trainer, text = own
+    folder = trainer.run.path / "samples" / "step_00000004"
+    assert f"Samples of step 4: {folder}" in text
+    waves, pictures = sorted(folder.glob("*.wav")), sorted(folder.glob("*.png"))
+    assert len(waves) == len(pictures) >= 1
+    wave, rate = soundfile.read(waves[0])
+    assert rate == 22_050
+    assert len(wave) > 1000
+    shown = shown_in_tensorboard(trainer.run.path / "tensorboard")
+    for tag in ("loss", "mel", "duration", "pitch", "validation/loss", "learning_rate"):
+        assert [step for step, _ in shown[tag]], tag
+    kinds = {value.WhichOneof("value") for _, value in shown["sample 1"]}
+    assert kinds == {"audio", "image"}
+
+
+def test_one_trace_for_each_shape(own):
+    trainer, text = own
+    assert trainer.step.traces == len(trainer.data.plan.bucket_stats()) == 1
+    assert "traced again" not in text
+
+
+def test_the_log_says_what_people_look_for(own):
+    _, text = own
+    for line in (
+        "Multi-GPU Mode: Model will be placed on /GPU:1",
+        "(Original GPU 1 is now mapped to GPU:1)",
+        "Creating model on device: /GPU:1",
+        "Model: 0.0",
+        "Buffer Size: 8",
+        "Intelligent GPU Pipeline: Multi-GPU Mode",
+        "Smart Prefetching: Enabled",
+        "Prefetching to /GPU:0 with buffer_size=4",
+        "Multi-GPU Mode: Waiting 0.5s for data pipeline to warm up...",
+        "Model training starting now",
+        "held out",
+        "Validation at step 2: loss ",
+    ):
+        assert line in text, line
+    assert re.search(r"\[Step 2\] Data GPU 0: \d+/8192MB \(\d+\.\d%\)", text)
+    assert re.search(r"\[Step 4\] Model GPU 1: \d+/16384MB \(\d+\.\d%\)", text)
+
+
+def test_tuples_of_features_train_from_another_runs_weights_with_parts_frozen(
+    own, run, trainer_in, caplog
+):
+    source = own[0].run.path
+    trainer = trainer_in(run, model=None, init_from=source, freeze=["encoder", "reference"])
+    assert re.search(rf"Starting from {source} \(step 4\): \d+ weights taken .* 0 new", caplog.text)
+    assert "Speakers: known s0, s1; new none" in caplog.text
+    assert "Frozen: encoder, reference" in caplog.text
+    start = {
+        name: np.array(variable.numpy())
+        for name, variable in zip(names(trainer), trainer.model.variables, strict=True)
+    }
+    for name, array in runs.latest(source).tensors["ema"].items():  # what it speaks with
+        np.testing.assert_array_equal(start[name][: len(array)], array, name)
+    parts = [np.stack(part) for part in zip(*runs.tuple_batches(2), strict=True)]
+    dataset = tf.data.Dataset.from_tensor_slices(tuple(parts))
+    result = trainer.train(dataset, val_dataset=dataset.take(1), epochs=1)
+    assert result["steps"] == 2
+    assert result["best_loss"] > 0
+    changed = {
+        part
+        for name, variable in zip(names(trainer), trainer.model.variables, strict=True)
+        if not np.array_equal(variable.numpy(), start[name])
+        for part in name.split("/")
+    }
+    assert not changed & {"encoder", "reference"}
+    assert "decoder" in changed
+
+
+# -- settings, each with its effect --
+
+
+def test_wandb_that_is_not_installed_is_said_before_training(run, trainer_in, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    steps = []
+    trainer = trainer_in(run, wandb=True)
+    with pytest.raises(ConfigError, match="wandb package is not installed") as refusal:
+        trainer.train(runs.mel_batches(2), epochs=1, on_step=lambda *_: steps.append(1))
+    assert "leave out --wandb" in refusal.value.remedy
+    assert not steps
+
+
+def test_the_pipeline_gets_the_settings_it_is_named_for(run, trainer_in, monkeypatch):
+    given = {}
+
+    def remember(source, **arguments):
+        given.update(arguments)
+        return ProducerConsumerPipeline(source, **arguments)
+
+    monkeypatch.setattr(trainer_module, "ProducerConsumerPipeline", remember)
+    buffers = {"pipeline_buffer_size": 30, "prefetch_buffer_size": 5, "pipeline_depth": 2}
+    waits = {"model_start_delay": 0.25, "stall_timeout": 77.0}
+    trainer_in(run, data={**buffers, **waits}).train(runs.mel_batches(2), epochs=1)
+    assert given["buffer_size"] == 15  # half of it: two devices hold batches of their own
+    assert (given["prefetch_buffer_size"], given["depth"]) == (5, 2)
+    assert (given["model_start_delay"], given["stall_timeout"]) == (0.25, 77.0)
+
+
+def test_experimental_names_what_it_adds(run, trainer_in, monkeypatch, caplog):
+    asked = []
+    monkeypatch.setattr(trainer_module, "make_device_stage", lambda **given: asked.append(given))
+    trainer_in(run, optimization_level="experimental")
+    assert asked == [{"jit_compile": True}]
+    assert re.search("experimental: .*data device", caplog.text, re.IGNORECASE)
+
+
+def test_enhanced_compiles_and_says_what_a_cpu_computes_with(run, trainer_in, caplog):
+    trainer = trainer_in(run, optimization_level="enhanced")
+    assert "Mixed precision: none on a CPU, which trains in float32" in caplog.text
+    assert trainer.step._gradients._jit_compile
+    basic = trainer_in(run.with_name("basic"))
+    assert not basic.step._gradients._jit_compile
+
+
+@pytest.mark.parametrize(("shapes", "count"), [("one", 1), ("buckets", 3)])
+def test_static_shapes_decide_how_often_the_step_is_traced(run, trainer_in, data, shapes, count):
+    settings = {"train_data": data, "static_shapes": shapes, "max_buckets": 3}
+    trainer = trainer_in(run, data=settings, epochs=1)
+    assert len(trainer.data.plan.bucket_stats()) == count
+    trainer.train()
+    assert trainer.step.traces == count
+
+
+def test_shapes_of_their_own_are_warned_of(run, trainer_in, data, caplog):
+    trainer_in(run, data={"train_data": data, "static_shapes": "off"})
+    assert re.search("each batch.* own length.*traced", caplog.text)
+
+
+def test_a_late_trace_is_warned_of_with_its_shape(run, trainer_in, caplog):
+    batches = [*runs.mel_batches(1) * 105, *runs.mel_batches(1, frames=20)]
+    trainer = trainer_in(run)
+    trainer.train(batches, epochs=1)
+    assert trainer.step.traces == 2
+    assert "traced again after warm-up, for the shape 2x20x80" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [({"max_mel_frames": 64}, "too long"), ({"max_text_length": 12}, "text too long")],
+)
+def test_limits_drop_clips_and_say_why(run, trainer_in, data, settings, reason):
+    trainer = trainer_in(run, data={"train_data": data, **settings})
+    with trainer.run.dropped_file.open(newline="") as file:
+        reasons = {row["reason"] for row in csv.DictReader(file)}
+    assert reasons == {reason}
+    assert 0 < len(trainer.data.train) < CLIPS - 1
+
+
+@pytest.mark.parametrize("settings", [{"cache": "memory"}, {"cache": "disk"}, {"num_workers": 1}])
+def test_caches_and_workers_change_the_way_and_not_the_batches(run, trainer_in, data, settings):
+    plain = trainer_in(run.with_name("plain"), data={"train_data": data}, max_steps=3)
+    other = trainer_in(run, data={"train_data": data, **settings}, max_steps=3)
+    plain.train()
+    other.train()
+    assert plain.data.fingerprint == other.data.fingerprint
+    np.testing.assert_array_equal(runs.weights(plain), runs.weights(other))
+
+
+def test_tensorboard_writes_where_it_is_told(run, trainer_in, tmp_path):
+    trainer_in(run, tensorboard_log_dir=tmp_path / "board").train(runs.mel_batches(2), epochs=1)
+    assert len(shown_in_tensorboard(tmp_path / "board")["loss"]) == 2
+    assert not os.listdir(run / "tensorboard")
+
+
+def test_checkpoints_come_after_steps_or_minutes(run, trainer_in):
+    trainer_in(run, checkpoint_minutes=1e-6, checkpoint_steps=1000, keep_checkpoints=9).train(
+        runs.mel_batches(3), epochs=1
+    )
+    assert CheckpointStore(run / "checkpoints").steps() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("part", [("encoder",), ("means", "decoder")])
+def test_a_part_this_model_lacks_cannot_be_frozen(run, trainer_in, part):
+    with pytest.raises(ConfigError, match=f"no part {part[0]} to freeze"):
+        trainer_in(run, freeze=part)
+
+
+def test_a_checkpoint_given_by_name_is_where_the_run_starts(run, trainer_in):
+    trainer_in(run, checkpoint_steps=2).train(runs.mel_batches(5), epochs=1)
+    config = runs.in_process(run.with_name("other"))
+    chosen = run / "checkpoints" / "step_00000004"
+    with XTTSTrainer(config, model=runs.SmallModel, resume_checkpoint=chosen) as trainer:
+        assert trainer.steps_done == 4
+        saved = CheckpointStore(run / "checkpoints").latest()
+        assert saved.step == 5
+        assert trainer.train(runs.mel_batches(5), epochs=1)["steps"] == 5
+        for name, array in zip(names(trainer), trainer.model.variables, strict=True):
+            np.testing.assert_array_equal(array, saved.tensors["model"][name])
+
+
+def test_one_device_trains_from_the_command_line(tmp_path, data):
+    run = tmp_path / "run"
+    values = runs.settings(tmp_path / "unused", data={"simulate": False, "model_start_delay": 1.0})
+    config = runs.write_settings(tmp_path / "config.yaml", values)
+    few = runs.make_clips(tmp_path / "few", runs.TOO_FEW_TO_VALIDATE)
+    flags = f"--epochs 1 --batch-size 3 --grad-accum 2 --lr 5e-4 --checkpoint-dir {run}"
+    arguments = ["train_main.py", "--config", str(config), "--train-data", str(few)]
+    output = tmp_path / "output.txt"
+    process = runs.start([*arguments, *flags.split()], output, CUDA_VISIBLE_DEVICES="-1")
+    text = f"{process.wait(250)}\n{output.read_text()}"
+    assert text.startswith("0\n"), text
+    assert "Intelligent GPU Pipeline: Single-GPU Buffered Mode" in text
+    assert "Multi-GPU" not in text
+    assert "Creating model on device: /CPU:0" in text
+    assert f"Trained 2 steps. Everything is in {run}" in text  # 3 batches of 3 clips
+    assert runs.latest(run).step == 2
+    assert not (tmp_path / "unused").exists()
