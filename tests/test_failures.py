@@ -281,7 +281,7 @@ def test_data_changed_in_its_own_folder_is_noticed_too(tmp_path, run, trainer_in
     runs.make_clips(data, 1, first=50, seconds=2.5)
     trainer = trainer_in(run, data={"train_data": data}, max_steps=4)
     assert "The data or the batch settings changed since step 2" in caplog.text
-    assert len(trainer.data.train) == runs.TOO_FEW_TO_VALIDATE + 1
+    assert trainer.data.listed == runs.TOO_FEW_TO_VALIDATE + 1
     assert trainer.train()["steps"] == 4
 
 

@@ -96,7 +96,7 @@ def test_a_finished_run_does_nothing_more_and_says_so(run, trainer_in, caplog):
     again = trainer_in(run, max_steps=3)
     before = runs.weights(again)
     assert again.train(runs.mel_batches(3), epochs=5)["steps"] == 3
-    assert "This run has done its 3 steps" in caplog.text
+    assert "This run is finished, at step 3" in caplog.text
     np.testing.assert_array_equal(runs.weights(again), before)
 
 
