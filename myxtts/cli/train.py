@@ -69,7 +69,9 @@ def train(
         typer.Option("--auto-batch", help="On out-of-memory halve the batch and go on."),
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the data (100).")] = None,
-    max_steps: Annotated[int | None, typer.Option(help="Stop after this many updates.")] = None,
+    max_steps: Annotated[
+        int | None, typer.Option(help="Stop after this many updates, whatever --epochs says.")
+    ] = None,
     num_workers: Annotated[int | None, typer.Option(help="Most files read at once (16).")] = None,
     cache: Annotated[
         str | None, typer.Option(metavar="memory|disk", help="Keep decoded clips there.")

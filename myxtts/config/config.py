@@ -94,7 +94,7 @@ class TrainingConfig(PresetSettings):
     """The optimiser, the schedule, and where a run is kept."""
 
     epochs: PositiveInt = 100
-    max_steps: PositiveInt | None = None  # updates
+    max_steps: PositiveInt | None = None  # updates, instead of epochs
     learning_rate: PositiveFloat = 1e-3  # the highest, reached after the warm-up
     warmup_steps: NonNegativeInt = 500  # at most a tenth of the run
     weight_decay: NonNegativeFloat = 0.01

@@ -94,6 +94,11 @@ class TrainStep:
             self._finish_update()
         return True
 
+    def drop_gradients(self) -> None:
+        """Begin an update anew."""
+        self._gradient_sum = self._weight_sum = None
+        self._batches_added = self._rows_done = 0
+
     @property
     def at_update(self) -> bool:
         """Whether the last batch completed an update, so that a checkpoint may be made."""
@@ -130,8 +135,7 @@ class TrainStep:
 
     def _finish_update(self) -> tf.Tensor:
         gradients, weight = self._gradient_sum, self._weight_sum
-        self._gradient_sum = self._weight_sum = None
-        self._batches_added = 0
+        self.drop_gradients()
         return self._update(gradients, weight)
 
     # -- the weights --

@@ -107,8 +107,6 @@ class XTTSTrainer:
         self._leaks = LeakWatch(self.plan)
         self._sampler: Sampler | None = None
         self._stage = make_device_stage(jit_compile=training.xla_process)
-        if training.xla_process:
-            log.info("Experimental: XLA compiles the data device's work too")
         self._evaluate = tf.function(self.model.compute_losses, reduce_retracing=True)
         self._validated_step = -1
         setup.write_config(config, self.run.config_file)
@@ -131,6 +129,7 @@ class XTTSTrainer:
         self.stop_after(planned_steps(training, self.data, train_dataset) or UNKNOWN_LENGTH)
         self._places: deque[Place] = deque()  # of the batches under way, in their order
         self._stop = StopRequest()
+        self.step.drop_gradients()
         self._first_step = self.state.step
         self._began = time.monotonic() - self.state.seconds
         losses: Losses = {}
@@ -147,7 +146,8 @@ class XTTSTrainer:
                         if self._stop or self._is_done:
                             break
                     else:
-                        if self.step.apply_what_is_left():  # the last epoch's last few batches
+                        # The last epoch's last few batches; those of a run asked to stop come again.
+                        if not self._stop and self.step.apply_what_is_left():
                             self._count_update(place, losses, on_step)
                 if self._stop:
                     log.info("Stopped by %s at step %d", self._stop.signal_name, self.state.step)
