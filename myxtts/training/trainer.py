@@ -146,7 +146,7 @@ class XTTSTrainer:
                         if self._stop or self._is_done:
                             break
                     else:
-                        # The last epoch's last few batches; those of a run asked to stop come again.
+                        # The last epoch's last few batches; a run asked to stop does them again.
                         if not self._stop and self.step.apply_what_is_left():
                             self._count_update(place, losses, on_step)
                 if self._stop:
