@@ -225,17 +225,6 @@ def test_a_validator_fails_where_its_claim_is_false():
     assert "NOT RUN" in result.stdout
 
 
-def test_the_demo_trains_through_the_two_device_pipeline(tmp_path):
-    result = run_python(["-m", "myxtts", "demo", "--steps", "20", "--output-dir", str(tmp_path)])
-    assert result.returncode == 0, result.stderr
-    assert "20/20 steps" in result.stdout
-    first, last = map(float, re.search(r"loss (\d\.\d+) → (\d\.\d+)", result.stdout).groups())
-    assert last < first
-    assert (tmp_path / "trace.json").stat().st_size > 1000
-    assert "Intelligent GPU Pipeline: Multi-GPU Mode" in result.stderr
-    assert "I0000" not in result.stderr  # TensorFlow's own chatter is held back
-
-
 def test_data_check_tells_kept_from_dropped_and_writes_every_verdict(tmp_path):
     soundfile.write(tmp_path / "a.wav", 0.3 * np.sin(np.arange(22_050) / 20), 22_050)
     (tmp_path / "metadata.csv").write_text("a|Hello Ω.\nb|Bye.\na|  \n", encoding="utf-8")

@@ -376,8 +376,13 @@ def test_missing_and_empty_data_is_said_in_a_sentence(tmp_path):
     (tmp_path / "metadata.csv").write_text("gone|Nobody is here.\n")
     with pytest.raises(DataError, match="No clip of"):
         prepare(folder, val_data=tmp_path)
-    with pytest.raises(DataError, match="fit no bucket"):
-        prepare(folder, buckets=[Bucket(8, 8)])
+
+
+def test_shapes_of_an_earlier_run_are_chosen_anew_where_a_clip_fits_none(tmp_path):
+    folder = speak(tmp_path / "data", 2)
+    fresh = prepare(folder).plan.buckets
+    assert prepare(folder, buckets=[Bucket(8, 8)]).plan.buckets == fresh
+    assert prepare(folder, buckets=[Bucket(800, 80)]).plan.buckets == (Bucket(800, 80),)
 
 
 def test_progress_is_told_of_every_pass(tmp_path):

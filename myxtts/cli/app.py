@@ -11,13 +11,15 @@ import typer
 from myxtts.cli import output
 from myxtts.cli.data import app as data_app
 from myxtts.cli.demo import demo
+from myxtts.cli.export import export
+from myxtts.cli.synthesize import synthesize
 from myxtts.cli.train import train
 from myxtts.cli.validate import validate
 from myxtts.errors import MyXTTSError
 
 app = typer.Typer(
     name="myxtts",
-    help="Train an XTTS-style voice on one or two GPUs, and keep the training GPU busy.",
+    help="Train an XTTS-style voice on one or two GPUs, and speak with it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -26,6 +28,8 @@ app = typer.Typer(
 app.command()(train)
 app.command()(validate)
 app.command()(demo)
+app.command()(synthesize)
+app.command()(export)
 app.add_typer(data_app, name="data")
 
 

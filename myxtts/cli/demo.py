@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 RATE_STEPS = 30  # after which the rate is known well enough to plan the rest
 GUESSED_RATE = 3.0  # steps a second on two cores, before that
+LAST_PLAN_S = 60.0  # before the end; the rate of learning falls smoothly from then on
 SENTENCES = 2  # of each held-out set
 
 
@@ -62,13 +64,15 @@ def demo(
     for path, text in speech:
         console.print(f"  {path}  [dim]{text}[/dim]", highlight=False)
     console.print(f"The run, with checkpoints, events and TensorBoard files: {run}")
-    console.print("Next, judge it by numbers, watch its curves, or train on your own recordings:")
+    console.print("Next, let it say what you type, judge it by numbers, watch its curves, or train")
+    console.print("on your own recordings:")
     for command in (
+        _speaking_command(run, corpus, output_dir / "mine.wav"),
         f"python -m benchmarks.intelligibility {run}",
         f"tensorboard --logdir {run / 'tensorboard'}",
         "myxtts train --train-data YOUR_FOLDER --checkpoint-dir runs/my-voice",
     ):
-        console.print(f"  {command}", highlight=False)
+        typer.echo(f"  {command}")  # whole, to be copied: the console would wrap it
 
 
 FINISHED = "demo.finished"
@@ -141,10 +145,12 @@ def _train(trainer: XTTSTrainer, *, minutes: float) -> dict[str, Any]:
         now = time.monotonic()
         if step == first + 1:
             measured_at = now  # the first step compiled
-        if step == first + RATE_STEPS:
-            left = max(0.0, began + 60 * minutes - now)
-            rate = (RATE_STEPS - 1) / (now - measured_at)
-            trainer.stop_after(step + max(1, int(left * rate)))
+        # Planned again and again, since a busy machine changes its pace.
+        elif (step - first) % RATE_STEPS == 0:
+            left = began + 60 * minutes - now
+            rate = (step - first - 1) / (now - measured_at)
+            if left > LAST_PLAN_S or step == first + RATE_STEPS:
+                trainer.stop_after(step + max(1, int(left * rate)))
 
     return trainer.train(on_step=plan_the_rest)
 
@@ -186,6 +192,27 @@ def _speak(run: Path, corpus: Path, folder: Path) -> list[tuple[Path, str]]:
             path.with_suffix(".png").write_bytes(picture)
             written.append((path, clip.text))
     return written
+
+
+def _speaking_command(run: Path, corpus: Path, output: Path) -> str:
+    """A command line that works as it is printed."""
+    import soundfile
+
+    from myxtts.data.demo import NEW_SENTENCES_MANIFEST
+    from myxtts.data.ljspeech import read_manifest
+    from myxtts.inference.references import LEAST_SECONDS
+
+    manifest = read_manifest(corpus / NEW_SENTENCES_MANIFEST)
+    recordings = [manifest.folder / clip.audio for clip in manifest]
+    long = (path for path in recordings if soundfile.info(path).duration >= LEAST_SECONDS)
+    flags = {
+        "--model": run,
+        "--reference": next(long),
+        "--text": "Alice borrows twelve dark bottles.",
+        "--output": output,
+    }
+    words = (f"{flag} {shlex.quote(str(value))}" for flag, value in flags.items())
+    return f"myxtts synthesize {' '.join(words)}"
 
 
 def _report(stats: PipelineStats, console: Any) -> None:

@@ -1,1 +1,20 @@
-"""From a trained model to speech: synthesis, vocoder, and how the result is judged."""
+"""From a trained model to speech: synthesis, vocoder, exports, and how the result is judged."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_HOMES = {
+    "Synthesizer": "synthesizer",
+    "export_voice": "export",
+    "load_voice": "voice_files",
+}
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for when it is first used: speaking imports TensorFlow."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

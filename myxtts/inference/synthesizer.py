@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,21 +13,24 @@ import tensorflow as tf
 from typing_extensions import Self
 
 from myxtts.data import features
+from myxtts.data.audio import SAMPLE_RATE
 from myxtts.data.store import decode
 from myxtts.data.table import LANGUAGE_IDS
 from myxtts.data.text import check_language
-from myxtts.data.tokenizers import PAD_ID
 from myxtts.errors import ConfigError, DataError
-from myxtts.inference.references import read_references
+from myxtts.inference.references import PIECE_SECONDS, Recording, read_references
+from myxtts.inference.script import Line, check_delivery, write_script, write_utterance
 from myxtts.inference.vocoder import GriffinLim, Vocoder
-from myxtts.inference.voice_files import VoiceFiles, load_voice
+from myxtts.inference.voice_files import EXPORT_AGAIN, VoiceFiles, load_voice
 from myxtts.models.reference import Voice
 from myxtts.models.xtts import XTTS
 from myxtts.training.snapshot import assign_weights
 
-SPEEDS = (0.25, 4.0)
+PIECE = int(PIECE_SECONDS * SAMPLE_RATE)
+FADE_S = 0.005  # at both ends of a line, so that nothing clicks where lines are joined
 
 Floats = npt.NDArray[np.float32]
+Recordings = Recording | Sequence[Recording]
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,12 @@ class Speech:
 
 
 class Synthesizer:
-    """A loaded voice model. It clones whoever it is given to listen to."""
+    """A loaded voice model. It clones whoever it is given to listen to.
+
+    Whatever it says is made line by line, so a text sounds the same to the last bit alone, among
+    others and as a stream, from a run folder and from its export. Mono, float32, about ±1: loud
+    voices may pass it, and whoever writes a file clips.
+    """
 
     def __init__(
         self, files: VoiceFiles, *, vocoder: Vocoder | None = None, device: str = "/CPU:0"
@@ -52,13 +60,37 @@ class Synthesizer:
         self._device = device
         with tf.device(device):
             self.model = XTTS(files.model)
-            assign_weights(self.model, files.weights)
-        self._speak = tf.function(self.model.speak, reduce_retracing=True)
-        self._listen = tf.function(self._hear)
+            try:
+                assign_weights(self.model, files.weights)
+            except ConfigError as error:
+                raise DataError(
+                    f"The weights in {files.folder} do not fit their settings: {error.problem}",
+                    EXPORT_AGAIN,
+                ) from error
+        # One trace for every length: the first words do not wait longer than the others.
+        number = tf.TensorSpec([], tf.float32)
+        self._speak = tf.function(
+            self._utter,
+            input_signature=(
+                tf.TensorSpec([1, None], tf.int32),
+                tf.TensorSpec([1], tf.int32),
+                tf.TensorSpec([1, files.model.voice_dim], tf.float32),
+                tf.TensorSpec([1], tf.float32),
+                number,
+                number,
+                tf.TensorSpec([2], tf.int32),
+            ),
+            autograph=False,
+        )
+        self._listen = tf.function(
+            self._hear,
+            input_signature=(tf.TensorSpec([1, PIECE], tf.int16), tf.TensorSpec([1], tf.int32)),
+            autograph=False,
+        )
 
     @classmethod
     def load(cls, path: str | Path, **arguments: Any) -> Self:
-        """A voice model from a run folder or an export."""
+        """A voice model from a run folder, one of its checkpoints, or an export."""
         return cls(load_voice(path), **arguments)
 
     @property
@@ -66,11 +98,141 @@ class Synthesizer:
         """Samples a second of what it speaks."""
         return self.vocoder.sample_rate
 
-    def listen(self, references: Sequence[str | Path]) -> Voice:
-        """The voice of one speaker, averaged over all recordings by their length."""
-        waves, lengths = read_references(references)
-        with tf.device(self._device):
-            return Voice(*self._listen(tf.constant(waves), tf.constant(lengths)))
+    def listen(self, references: Recordings) -> Voice:
+        """The voice of one speaker, averaged over all recordings by their length.
+
+        A recording is a path, or samples with their rate: `(samples, 16000)`. Together they last
+        2 seconds or more; the language does not matter.
+        """
+        return self.listen_to_pieces(read_references(references))
+
+    def listen_to_pieces(self, pieces: Sequence[npt.NDArray[np.int16]]) -> Voice:
+        """The voice of recordings that `read_references` has read."""
+        vector, log_pitch = np.zeros([1, self.files.model.voice_dim]), np.zeros([1])
+        samples = sum(map(len, pieces))
+        for piece in pieces:
+            padded = np.pad(piece, [0, PIECE - len(piece)])[None]
+            with tf.device(self._device):
+                heard = self._listen(padded, np.array([len(piece)], np.int32))
+            vector += heard.vector.numpy() * (len(piece) / samples)
+            log_pitch += heard.log_pitch.numpy() * (len(piece) / samples)
+        return Voice(tf.constant(vector, tf.float32), tf.constant(log_pitch, tf.float32))
+
+    def say(self, text: str, **arguments: Any) -> Floats:
+        """The audio of one text of any length; arguments as for `stream`."""
+        return np.concatenate(list(self.stream(text, **arguments)))
+
+    def speak(
+        self,
+        texts: str | Sequence[str],
+        *,
+        references: Recordings = (),
+        voice: Voice | None = None,
+        **arguments: Any,
+    ) -> list[Floats]:
+        """The audio of each text, all in one voice; arguments as for `stream`."""
+        texts = [texts] if isinstance(texts, str) else texts
+        if not texts:
+            return []
+        voice = voice or self.listen(references)
+        # Every text is checked before the first is spoken.
+        streams = [self.stream(text, voice=voice, **arguments) for text in texts]
+        return [np.concatenate(list(chunks)) for chunks in streams]
+
+    def stream(
+        self,
+        text: str,
+        *,
+        references: Recordings = (),
+        voice: Voice | None = None,
+        language: str | None = None,
+        speed: float = 1.0,
+        pitch_shift: float = 0.0,
+        seed: int = 0,
+    ) -> Iterator[Floats]:
+        """The audio of a text sentence by sentence, as soon as each is made.
+
+        In the voice of the references, or one listened to before; `pitch_shift` is in semitones,
+        and the seed matters to models with the flow head. A chunk holds the pause behind its
+        sentence; joined, the chunks are what `say` returns.
+        """
+        check_delivery(speed=speed, pitch_shift=pitch_shift)
+        language = check_language(language or self.files.language)
+        script = write_script(
+            text,
+            tokenizer=self.files.tokenizer,
+            language=language,
+            max_text_length=self.files.max_text_length,
+        )
+        return self.read(
+            script,
+            voice=voice or self.listen(references),
+            language=language,
+            speed=speed,
+            pitch_shift=pitch_shift,
+            seed=seed,
+        )
+
+    def read(
+        self,
+        script: Iterable[Line],
+        *,
+        voice: Voice,
+        language: str,
+        speed: float = 1.0,
+        pitch_shift: float = 0.0,
+        seed: int = 0,
+    ) -> Iterator[Floats]:
+        """The audio of the lines of a script, one by one, each with the pause behind it."""
+        for line in script:
+            speech = self._say(
+                line,
+                voice=voice,
+                language=language,
+                speed=speed,
+                pitch_shift=pitch_shift,
+                seed=seed,
+            )
+            pause = round(line.pause / speed * self.sample_rate)
+            yield np.pad(_fade_ends(speech.wave, self.sample_rate), [0, pause])
+
+    def perform(
+        self,
+        texts: Sequence[str],
+        *,
+        references: Recordings = (),
+        voice: Voice | None = None,
+        language: str | None = None,
+        speed: float = 1.0,
+        pitch_shift: float = 0.0,
+        seed: int = 0,
+    ) -> list[Speech]:
+        """Speak each text in one go, and show what its audio was made from; for looking closer."""
+        check_delivery(speed=speed, pitch_shift=pitch_shift)
+        if not texts:
+            return []
+        language = check_language(language or self.files.language)
+        lines = [
+            write_utterance(
+                text,
+                tokenizer=self.files.tokenizer,
+                language=language,
+                max_text_length=self.files.max_text_length,
+            )
+            for text in texts
+        ]
+        voice = voice or self.listen(references)
+        return [
+            self._say(
+                line,
+                voice=voice,
+                language=language,
+                speed=speed,
+                pitch_shift=pitch_shift,
+                seed=seed,
+            )
+            for line in lines
+        ]
 
     def mel_of(self, path: str | Path) -> Floats:
         """The log-mel [F, M] of a recording, to compare with what the model makes of it."""
@@ -79,75 +241,68 @@ class Synthesizer:
             mel: Floats = features.log_mel(wave[None], tf.constant([len(wave)]))[0].numpy()
         return mel
 
-    def speak(self, texts: Sequence[str], **arguments: Any) -> list[Floats]:
-        """The audio of each text; see `perform`."""
-        return [speech.wave for speech in self.perform(texts, **arguments)]
-
-    def perform(
+    def _say(
         self,
-        texts: Sequence[str],
+        line: Line,
         *,
-        references: Sequence[str | Path] = (),
-        voice: Voice | None = None,
-        language: str | None = None,
-        speed: float = 1.0,
-        pitch_shift: float = 0.0,
-        seed: int = 0,
-    ) -> list[Speech]:
-        """Speak texts in the voice of the references, or one listened to before.
-
-        `pitch_shift` is in semitones. The seed matters to models with the flow head.
-        """
-        if not SPEEDS[0] <= speed <= SPEEDS[1]:
-            raise ConfigError(
-                f"The speed is {speed}.", f"from {SPEEDS[0]} (slow) to {SPEEDS[1]} (fast)"
-            )
-        if not texts:
-            return []
-        language = check_language(language or self.files.language)
-        tokens = [self._encode(text, language) for text in texts]
-        voice = voice or self.listen(references)
-        rows = len(tokens)
-        padded = np.full([rows, max(map(len, tokens))], PAD_ID, np.int32)
-        for row, ids in enumerate(tokens):
-            padded[row, : len(ids)] = ids
+        voice: Voice,
+        language: str,
+        speed: float,
+        pitch_shift: float,
+        seed: int,
+    ) -> Speech:
         with tf.device(self._device):
             said = self._speak(
-                tf.constant(padded),
-                tf.constant([len(ids) for ids in tokens]),
-                tf.fill([rows], LANGUAGE_IDS[language]),
-                Voice(*(tf.repeat(part, rows, axis=0) for part in voice)),
-                speed=tf.constant(speed, tf.float32),
-                pitch_shift=tf.constant(pitch_shift, tf.float32),
-                seed=tf.constant([seed % 2**31, 0], tf.int32),
+                np.array([line.ids], np.int32),
+                np.array([LANGUAGE_IDS[language]], np.int32),
+                voice.vector,
+                voice.log_pitch,
+                np.float32(speed),
+                np.float32(pitch_shift),
+                np.array([seed % 2**31, 0], np.int32),
             )
-        out = {name: value.numpy() for name, value in said.items()}
-        mels = [mel[:length] for mel, length in zip(out["mels"], out["mel_lengths"], strict=True)]
-        symbols = self.files.tokenizer.symbols
-        return [
-            Speech(
-                wave=wave,
-                mel=mels[row],
-                alignment=out["alignment"][row, : len(tokens[row]), : len(mels[row])],
-                symbols=tuple(symbols[i] for i in tokens[row]),
-                pitch=out["pitch"][row, : len(mels[row])],
-            )
-            for row, wave in enumerate(self.vocoder(mels))
-        ]
+        mel = said["mels"][0].numpy()
+        (wave,) = self.vocoder([mel])
+        return Speech(
+            wave=wave,
+            mel=mel,
+            alignment=said["alignment"][0].numpy(),
+            symbols=tuple(self.files.tokenizer.symbols[i] for i in line.ids),
+            pitch=said["pitch"][0].numpy(),
+        )
 
-    def _encode(self, text: str, language: str) -> list[int]:
-        ids = self.files.tokenizer.encode(text, language)
-        if len(ids) <= 2:  # begin and end alone
-            raise DataError(f"The text {text!r} has nothing to say.", "some words")
-        return ids
+    def _utter(
+        self,
+        tokens: tf.Tensor,
+        languages: tf.Tensor,
+        vector: tf.Tensor,
+        log_pitch: tf.Tensor,
+        speed: tf.Tensor,
+        pitch_shift: tf.Tensor,
+        seed: tf.Tensor,
+    ) -> dict[str, tf.Tensor]:
+        return self.model.speak(
+            tokens,
+            tf.shape(tokens)[1:],
+            languages,
+            Voice(vector, log_pitch),
+            speed=speed,
+            pitch_shift=pitch_shift,
+            seed=seed,
+        )
 
-    def _hear(self, waves: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        floats = tf.cast(waves, tf.float32) / 32768.0
-        mask = features.frame_mask(floats, lengths)
-        pitch, _ = features.pitch(floats, lengths)
-        mels = features.log_mel(floats, lengths)
+    def _hear(self, wave: tf.Tensor, length: tf.Tensor) -> Voice:
+        floats = tf.cast(wave, tf.float32) / 32768.0
+        mask = features.frame_mask(floats, length)
+        pitch, _ = features.pitch(floats, length)
         frames = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
-        heard = self.model.listen(mels, frames, pitch)
-        share = tf.cast(lengths, tf.float32) / tf.reduce_sum(tf.cast(lengths, tf.float32))
-        vector = tf.reduce_sum(tf.cast(heard.vector, tf.float32) * share[:, None], 0)
-        return vector[None], tf.reduce_sum(heard.log_pitch * share)[None]
+        return self.model.listen(features.log_mel(floats, length), frames, pitch)
+
+
+def _fade_ends(wave: Floats, sample_rate: int) -> Floats:
+    count = min(round(FADE_S * sample_rate), len(wave) // 2)
+    ramp = (0.5 - 0.5 * np.cos(np.pi * (np.arange(count) + 0.5) / max(1, count))).astype(np.float32)
+    faded: Floats = wave.copy()
+    faded[:count] *= ramp
+    faded[len(wave) - count :] *= ramp[::-1]
+    return faded

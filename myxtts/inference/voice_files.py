@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load
 
 from myxtts.config.config import ModelConfig, TokenizerKind
+from myxtts.data.text import check_language
 from myxtts.data.tokenizers import Tokenizer, tokenizer_from_dict
-from myxtts.errors import DataError
-from myxtts.training.checkpoints import CheckpointStore, load_checkpoint
+from myxtts.errors import DataError, MyXTTSError
+from myxtts.training.checkpoints import Checkpoint, CheckpointStore, load_checkpoint
+
+CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
+FORMAT = "myxtts-voice"
+FORMAT_NUMBER = 1  # raised when older versions could not read the files any more
+EXPORT_AGAIN = "copy it again, or make it anew with `myxtts export RUN_DIR OUT`"
+
+Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -24,7 +37,8 @@ class VoiceFiles:
     tokenizer: Tokenizer
     speakers: tuple[str, ...]
     language: str
-    weights: dict[str, np.ndarray[Any, Any]]
+    weights: Arrays
+    max_text_length: int = 256  # tokens; what is longer it never heard
 
     @property
     def kind(self) -> TokenizerKind:
@@ -39,33 +53,114 @@ def load_voice(path: str | Path) -> VoiceFiles:
         checkpoint = CheckpointStore(folder / "checkpoints").latest()
         if checkpoint is None:
             raise DataError(
-                f"The run {folder} has no checkpoint yet.", "train for longer, or another run"
+                f"The run {folder} has no whole checkpoint yet.", "train for longer, or another run"
             )
     elif (folder / "state.json").is_file():
         checkpoint = load_checkpoint(folder)
+    elif (folder / CONFIG_FILE).is_file() or (folder / WEIGHTS_FILE).is_file():
+        return _load_export(folder)
     else:
+        found = "is neither a run folder nor an exported voice" if folder.exists() else "is missing"
         raise DataError(
-            f"{folder} is neither a run folder nor an exported voice.",
-            "the folder given with --checkpoint-dir when the voice was trained",
+            f"{folder} {found}.",
+            "the folder given with --checkpoint-dir when the voice was trained, or to "
+            "`myxtts export`",
         )
-    state = checkpoint.state
-    weights = {**checkpoint.tensors["model"], **checkpoint.tensors.get("ema", {})}
-    return _assemble(folder, checkpoint.step, state, weights)
+    weights = {**checkpoint.tensors.get("model", {}), **checkpoint.tensors.get("ema", {})}
+    return _assemble(folder, _facts_of(checkpoint, folder), weights)
 
 
-def _assemble(folder: Path, step: int, state: dict[str, Any], weights: Any) -> VoiceFiles:
+def _facts_of(checkpoint: Checkpoint, folder: Path) -> dict[str, Any]:
+    """What an export says of itself, from a checkpoint's state."""
+    state, config = checkpoint.state, checkpoint.state.get("config", {})
+    if "tokenizer" in state and state["tokenizer"] is None:
+        raise DataError(
+            f"The run {folder} was trained on features, so nobody knows how it reads text.",
+            "a run trained on texts and recordings",
+        )
+    data = config.get("data", {})
+    return {
+        "step": checkpoint.step,
+        "model": config.get("model"),
+        "tokenizer": state.get("tokenizer"),
+        "speakers": state.get("speakers"),
+        "language": data.get("language"),
+        "max_text_length": data.get("max_text_length"),
+    }
+
+
+def read_export_config(folder: Path) -> dict[str, Any]:
+    """The settings of an export, checked to be ours and whole."""
+    file = folder / CONFIG_FILE
     try:
-        return VoiceFiles(
+        config = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        raise _refusal(file, "it is missing", EXPORT_AGAIN) from None
+    except (OSError, ValueError) as error:  # bytes that are no UTF-8 are a ValueError too
+        raise _refusal(file, f"it is cut off or damaged ({error})", EXPORT_AGAIN) from error
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        raise _refusal(file, "it was not written by `myxtts export`", "an exported voice")
+    if config.get("format_number") != FORMAT_NUMBER:
+        raise _refusal(
+            file,
+            f"it has format {config.get('format_number')}, this version reads {FORMAT_NUMBER}",
+            "the version of MyXTTS that wrote it, or export the run with this one",
+        )
+    if config.get("checksum") != config_checksum(config):
+        raise _refusal(file, "its checksum does not match: it was changed", EXPORT_AGAIN)
+    return config
+
+
+def config_checksum(config: Mapping[str, Any]) -> str:
+    """Of all that the settings of an export say, however they are written down."""
+    facts = {name: value for name, value in config.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _load_export(folder: Path) -> VoiceFiles:
+    config = read_export_config(folder)
+    file = folder / WEIGHTS_FILE
+    try:
+        raw = file.read_bytes()
+        size, digest = config["weights"]["size"], config["weights"]["sha256"]
+        if len(raw) != size:
+            raise ValueError(f"{len(raw)} bytes long instead of {size}")
+        if hashlib.sha256(raw).hexdigest() != digest:
+            raise ValueError("its checksum does not match")
+        return _assemble(folder, config, load(raw))
+    except FileNotFoundError as error:
+        raise _refusal(file, "it is missing", EXPORT_AGAIN) from error
+    except MyXTTSError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise _refusal(file, error, EXPORT_AGAIN) from error
+
+
+def _assemble(folder: Path, facts: Mapping[str, Any], weights: Arrays) -> VoiceFiles:
+    try:
+        voice = VoiceFiles(
             folder=folder,
-            step=step,
-            model=ModelConfig(**state["config"]["model"]),
-            tokenizer=tokenizer_from_dict(state["tokenizer"]),
-            speakers=tuple(state["speakers"]),
-            language=state["config"]["data"]["language"],
+            step=facts["step"],
+            model=ModelConfig(**facts["model"]),
+            tokenizer=tokenizer_from_dict(facts["tokenizer"]),
+            speakers=tuple(facts["speakers"]),
+            language=check_language(facts["language"]),
             weights=weights,
+            max_text_length=int(facts["max_text_length"]),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise DataError(
-            f"The checkpoint in {folder} is not of a voice model: {error!r} is missing.",
-            "a run trained by `myxtts train`",
+            f"What is in {folder} is not a voice model's: {type(error).__name__}, {error}.",
+            "a run trained by `myxtts train`, or its export",
         ) from error
+    symbols, known = voice.tokenizer.vocab_size, voice.model.vocab_size
+    if symbols > known:
+        raise DataError(
+            f"The voice in {folder} reads {symbols} symbols, but its model knows {known}.",
+            EXPORT_AGAIN,
+        )
+    return voice
+
+
+def _refusal(file: Path, reason: object, remedy: str) -> DataError:
+    return DataError(f"{file} cannot be used: {reason}.", remedy)

@@ -1,0 +1,233 @@
+"""`myxtts synthesize`: text to audio files, in the voice of a recording."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from myxtts.cli.output import Debug, load_tensorflow, start_logging
+from myxtts.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from myxtts.inference.script import Line
+
+STDIO = "-"
+
+
+class Target(NamedTuple):
+    """Where the audio goes: a file, a folder, or standard output."""
+
+    path: Path | None  # None: standard output
+    is_folder: bool = False
+
+
+class Part(NamedTuple):
+    """What becomes one file."""
+
+    path: Path | None
+    script: list[Line]
+
+
+def synthesize(
+    source: Annotated[
+        str | None,
+        typer.Argument(metavar="-", help="Reads the text from standard input."),
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(metavar="RUN_OR_EXPORT", help="Run folder or export. Required.")
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="What to say; - reads it from standard input.")
+    ] = None,
+    text_file: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="UTF-8 text to read out; empty lines part paragraphs."),
+    ] = None,
+    reference: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Recording of the speaker, 2 s or more, in any language; repeat it to average "
+            "several. Required.",
+        ),
+    ] = None,
+    language: Annotated[
+        str | None, typer.Option(metavar="TAG", help="Of the text; default: the voice's own.")
+    ] = None,
+    speed: Annotated[float, typer.Option(help="From 0.25 (slow) to 4 (fast).")] = 1.0,
+    pitch_shift: Annotated[
+        float, typer.Option(metavar="SEMITONES", help="Higher, or lower below 0.")
+    ] = 0.0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Another take of voices with the flow head.")
+    ] = 0,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|DIR|-",
+            help="A .wav or .flac file; a folder, which gets 0001.wav and so on, one for each line "
+            "of the text; or - for WAV on standard output. Required.",
+        ),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Say a text of any length in the voice of the references, on the CPU.
+
+    Sentence by sentence, with a pause between them and a longer one between paragraphs. A file
+    appears when it is whole. The same seed gives the same audio.
+    """
+    start_logging()
+    if model is None:
+        raise ConfigError("There is no voice to speak with.", "--model RUN_OR_EXPORT")
+    from myxtts.data.text import check_language  # late: --help must be quick
+    from myxtts.inference.references import read_references
+    from myxtts.inference.script import check_delivery
+    from myxtts.inference.voice_files import load_voice
+
+    check_delivery(speed=speed, pitch_shift=pitch_shift)
+    if language is not None:
+        language = check_language(language)
+    target = _check_output(output)
+    words = _read_text(source, text, text_file)
+    pieces = read_references(reference or [])
+    voice_files = load_voice(model)
+    language = language or voice_files.language
+    parts = _plan(words, target, voice_files, language)
+    load_tensorflow()
+    from myxtts.inference.synthesizer import Synthesizer
+    from myxtts.pipeline.hardware import HARDWARE
+
+    HARDWARE.hide_gpus()  # fast enough without, and a training on them is not disturbed
+    synthesizer = Synthesizer(voice_files)
+    voice = synthesizer.listen_to_pieces(pieces)
+    began = time.monotonic()
+
+    def speak(script: list[Line]) -> Iterator[Any]:
+        return synthesizer.read(
+            script,
+            voice=voice,
+            language=language,
+            speed=speed,
+            pitch_shift=pitch_shift,
+            seed=seed,
+        )
+
+    seconds = _write(parts, speak, sample_rate=synthesizer.sample_rate)
+    took = time.monotonic() - began
+    where = "standard output" if target.path is None else target.path
+    files = f"{len(parts)} files, " if target.is_folder else ""
+    # Standard output may be the audio's.
+    typer.echo(f"{where}: {files}{seconds:.1f} s of speech, made in {took:.1f} s", err=True)
+
+
+def _read_text(source: str | None, text: str | None, text_file: str | None) -> str:
+    given = [name for name in (source, text, text_file) if name is not None]
+    if len(given) != 1 or source not in (None, STDIO):
+        problem = "There is more than one text." if len(given) > 1 else "There is no text to say."
+        if source not in (None, STDIO):
+            problem = f"The word {source!r} belongs to no flag."
+        raise ConfigError(problem, 'one of --text "…", --text-file FILE, and - (standard input)')
+    try:
+        if STDIO in given:
+            words = sys.stdin.buffer.read().decode("utf-8-sig")
+        elif text_file is not None:
+            words = Path(text_file).expanduser().read_text(encoding="utf-8-sig")
+        else:
+            words = text or ""
+    except OSError as error:
+        raise DataError(
+            f"The text {text_file} cannot be read: {error}", "check the path"
+        ) from error
+    except UnicodeDecodeError as error:
+        name = text_file or "on standard input"
+        raise DataError(f"The text {name} is not UTF-8: {error}", "save it as UTF-8") from error
+    if not words.strip():
+        raise DataError("The text is empty.", "some words to say")
+    return words
+
+
+def _check_output(output: str | None) -> Target:
+    from myxtts.inference.audio_files import FORMATS
+
+    if output is None:
+        raise ConfigError("There is nowhere to put the audio.", "--output FILE.wav, a folder, or -")
+    if output == STDIO:
+        if sys.stdout.isatty():
+            raise ConfigError(
+                "Audio would be printed onto the terminal.", "a pipe, or --output FILE.wav"
+            )
+        return Target(None)
+    path = Path(output).expanduser()
+    is_file = path.suffix.lower() in FORMATS
+    if is_file and path.is_dir():
+        raise ConfigError(f"{path} is a folder, not a file.", "another name")
+    if not is_file and not path.is_dir() and (path.exists() or path.suffix):
+        raise ConfigError(
+            f"What to write to {path} is unclear.",
+            f"a name that ends with {' or '.join(FORMATS)}, or a folder for one file a line",
+        )
+    if not path.parent.is_dir():
+        raise ConfigError(f"The folder {path.parent} does not exist.", f"mkdir -p {path.parent}")
+    folder = path.parent if is_file or not path.exists() else path
+    if not os.access(folder, os.W_OK):
+        raise ConfigError(f"The folder {folder} cannot be written to.", "another --output")
+    return Target(path, is_folder=not is_file)
+
+
+def _plan(words: str, target: Target, voice: Any, language: str) -> list[Part]:
+    from myxtts.inference.script import write_script
+
+    def script(text: str) -> list[Line]:
+        return write_script(
+            text,
+            tokenizer=voice.tokenizer,
+            language=language,
+            max_text_length=voice.max_text_length,
+        )
+
+    if not target.is_folder:
+        return [Part(target.path, script(words))]
+    assert target.path is not None
+    lines = [line for line in words.splitlines() if line.strip()]
+    return [
+        Part(target.path / f"{number:04d}.wav", script(line))
+        for number, line in enumerate(lines, start=1)
+    ]
+
+
+def _write(parts: list[Part], speak: Any, *, sample_rate: int) -> float:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    from myxtts.inference.audio_files import write_audio, write_stream
+
+    console, total = Console(stderr=True), sum(len(part.script) for part in parts)
+    columns = ("speaking", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    hidden = total < 2 or not console.is_terminal
+    seconds = 0.0
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+        bar = progress.add_task("speaking", total=total)
+
+        def counted(chunks: Iterable[Any]) -> Iterator[Any]:
+            for chunk in chunks:
+                yield chunk
+                progress.advance(bar)
+
+        for path, script in parts:
+            chunks = counted(speak(script))
+            if path is None:
+                whole = io.BytesIO()  # the header of a WAV says how long it is
+                seconds += write_stream(whole, chunks, sample_rate=sample_rate)
+                sys.stdout.buffer.write(whole.getvalue())
+                sys.stdout.buffer.flush()
+            else:
+                path.parent.mkdir(exist_ok=True)
+                seconds += write_audio(path, chunks, sample_rate=sample_rate)
+    return seconds
