@@ -127,10 +127,17 @@ class Trainers:
     def __init__(self) -> None:
         self._made: dict[Path, XTTSTrainer] = {}
 
-    def __call__(self, run: Path, *, model: Any = SmallModel, **values: Any) -> XTTSTrainer:
+    def __call__(
+        self,
+        run: Path,
+        *,
+        model: Any = SmallModel,
+        resume_checkpoint: Path | None = None,
+        **values: Any,
+    ) -> XTTSTrainer:
         if run in self._made:
             self._made[run].close()
-        self._made[run] = XTTSTrainer(in_process(run, **values), model=model)
+        self._made[run] = XTTSTrainer(in_process(run, **values), model, resume_checkpoint)
         return self._made[run]
 
     def close(self) -> None:

@@ -394,3 +394,16 @@ def test_a_folder_that_cannot_be_made_is_an_error_with_a_way_out(tmp_path):
     with pytest.raises(CheckpointError, match="could not be written") as failure:
         save(store, 1)
     assert "--checkpoint-dir" in failure.value.remedy
+
+
+def test_going_back_keeps_the_later_steps_under_other_names(tmp_path):
+    store = CheckpointStore(tmp_path)
+    for step in (10, 20, 30):
+        save(store, step)
+    store.set_aside_after(10)
+    assert loaded(store.latest()).step == 10
+    aside = sorted(path.name for path in tmp_path.glob("abandoned-*"))
+    assert [name[:22] for name in aside] == ["abandoned-step_0000002", "abandoned-step_0000003"]
+    save(store, 15)
+    assert loaded(store.latest()).step == 15
+    assert len(list(tmp_path.glob("abandoned-*"))) == 2

@@ -141,11 +141,11 @@ def features(rows=3, tokens=6, frames=20):
 
 @pytest.mark.parametrize("kind", [tuple, list])
 def test_a_tuple_of_features_trains_the_model(kind):
-    batch = batch_from_features(kind(features()))
+    batch = batch_from_features(kind(features()), vocab_size=30)
     losses = losses_of(shared_voice(), batch, training=True)
     assert losses["weight"] == 3
     assert np.isfinite(list(losses.values())).all()
-    again = batch_from_features(features())
+    again = batch_from_features(features(), vocab_size=30)
     assert {name: value.dtype for name, value in batch.items()} == {
         name: value.dtype for name, value in again.items()
     }
@@ -155,7 +155,9 @@ def test_a_tuple_of_features_trains_the_model(kind):
 def test_a_clip_of_features_is_its_own_reference_as_long_as_references_are():
     tokens, _, token_lengths, _ = features(rows=1)
     mels = np.zeros([1, REFERENCE_FRAMES + 40, NUM_MELS], np.float32)
-    batch = batch_from_features((tokens, mels, token_lengths, [REFERENCE_FRAMES + 30]))
+    batch = batch_from_features(
+        (tokens, mels, token_lengths, [REFERENCE_FRAMES + 30]), vocab_size=30
+    )
     assert batch["reference_mels"].shape == [1, REFERENCE_FRAMES, NUM_MELS]
     assert batch["reference_pitch"].shape == [1, REFERENCE_FRAMES]
     assert batch["reference_lengths"].numpy().tolist() == [REFERENCE_FRAMES]
@@ -187,11 +189,13 @@ def wrong_features():
 @pytest.mark.parametrize(("words", "batch"), wrong_features().items())
 def test_features_of_another_kind_are_refused_in_words(words, batch):
     with pytest.raises(DataError, match=words):
-        batch_from_features(batch)
+        batch_from_features(batch, vocab_size=30)
 
 
 def test_features_work_inside_a_data_sets_own_graph():
-    data = tf.data.Dataset.from_tensors(features()).map(lambda *parts: batch_from_features(parts))
+    data = tf.data.Dataset.from_tensors(features()).map(
+        lambda *parts: batch_from_features(parts, vocab_size=30)
+    )
     batch = next(iter(data))
     assert batch["mels"].shape == [3, 20, NUM_MELS]
     assert batch["tokens"].dtype == tf.int32
@@ -199,3 +203,9 @@ def test_features_work_inside_a_data_sets_own_graph():
 
 def test_the_models_settings_travel_with_its_files():
     assert voice_files(shared_voice()).model == ModelConfig(**WIDTHS)
+
+
+def test_symbols_the_model_does_not_know_are_refused():
+    with pytest.raises(DataError, match="the model knows 5") as raised:
+        batch_from_features(features(), vocab_size=5)
+    assert "model.vocab_size" in raised.value.remedy

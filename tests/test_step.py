@@ -397,7 +397,7 @@ class FakeCard:
     def __init__(self, *capability):
         self._capability = capability
 
-    def compute_capability(self):
+    def compute_capability(self, device):
         return self._capability
 
 

@@ -91,6 +91,35 @@ def test_max_steps_ends_the_run_and_the_rate_falls_until_then(run, trainer_in):
     assert rates[-1] < 0.0005
 
 
+def test_max_steps_go_beyond_the_epochs_of_any_data_set(run, trainer_in):
+    trainer = trainer_in(run, max_steps=7)
+    assert trainer.train(runs.mel_batches(3), epochs=1)["steps"] == 7
+
+
+def test_a_run_that_fails_before_its_first_step_leaves_no_checkpoint(run, trainer_in):
+    def broken():
+        raise OSError("the disk is gone")
+        yield
+
+    trainer = trainer_in(run)
+    with pytest.raises(OSError, match="the disk is gone"):
+        trainer.train(broken())
+    assert trainer.run.checkpoints.steps() == []
+
+
+def test_going_back_to_an_earlier_checkpoint_is_where_the_run_is_from_then_on(run, trainer_in):
+    trainer_in(run, checkpoint_steps=2).train(runs.mel_batches(6), epochs=1)
+    back = trainer_in(run, resume_checkpoint=run / "checkpoints" / "step_00000002")
+    assert back.state.step == 2
+    assert back.run.checkpoints.steps() == [2]
+
+
+def test_init_from_is_not_read_by_a_run_that_goes_on_and_it_says_so(run, trainer_in, caplog):
+    trainer_in(run).train(runs.mel_batches(2), epochs=1)
+    trainer_in(run, init_from=run.with_name("another"))
+    assert "is not read: this run goes on from its own step 2" in caplog.text
+
+
 def test_a_finished_run_does_nothing_more_and_says_so(run, trainer_in, caplog):
     trainer_in(run, max_steps=3).train(runs.mel_batches(3), epochs=5)
     again = trainer_in(run, max_steps=3)

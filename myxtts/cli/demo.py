@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shlex
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -66,16 +69,27 @@ def demo(
     console.print(f"The run, with checkpoints, events and TensorBoard files: {run}")
     console.print("Next, let it say what you type, judge it by numbers, watch its curves, or train")
     console.print("on your own recordings:")
+    programs = _where_programs_are()
     for command in (
         _speaking_command(run, corpus, output_dir / "mine.wav"),
         f"python -m benchmarks.intelligibility {run}",
         f"tensorboard --logdir {run / 'tensorboard'}",
         "myxtts train --train-data YOUR_FOLDER --checkpoint-dir runs/my-voice",
     ):
-        typer.echo(f"  {command}")  # whole, to be copied: the console would wrap it
+        typer.echo(f"  {programs}{command}")  # whole, to be copied: the console would wrap it
 
 
 FINISHED = "demo.finished"
+
+
+def _where_programs_are() -> str:
+    """What to type before a program's name: nothing, or the folder of this environment."""
+    folder = Path(sys.executable).parent  # not resolved: that of the environment, not of its base
+    if str(folder) in os.environ.get("PATH", "").split(os.pathsep):
+        return ""
+    with contextlib.suppress(ValueError):  # elsewhere: the whole path
+        folder = folder.relative_to(Path.cwd())
+    return f"{folder}/"
 
 
 def _is_finished(run: Path) -> bool:

@@ -13,7 +13,7 @@ from myxtts.errors import DataError
 REFERENCE_FRAMES = int(REFERENCE_SECONDS * SAMPLE_RATE) // HOP
 
 
-def batch_from_features(batch: Any) -> dict[str, tf.Tensor]:
+def batch_from_features(batch: Any, *, vocab_size: int) -> dict[str, tf.Tensor]:
     """What the model reads, made of a tuple of features.
 
     Such a data set tells neither pitch nor speaker: each clip is its own reference, and the model
@@ -41,6 +41,11 @@ def batch_from_features(batch: Any) -> dict[str, tf.Tensor]:
         raise DataError(
             "A batch of the data set has {} texts, {} mels, lengths of {} and {}.".format(*rows),
             "give the same clips in all four parts",
+        )
+    if tf.executing_eagerly() and (largest := int(tf.reduce_max(tokens))) >= vocab_size:
+        raise DataError(
+            f"The text of the data set holds the symbol {largest}; the model knows {vocab_size}.",
+            f"set model.vocab_size to {largest + 1} or more",
         )
     rows = tf.shape(tokens)[0]
     lengths = tf.cast(mel_lengths, tf.int32)

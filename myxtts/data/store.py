@@ -40,17 +40,6 @@ def decode(path: Path) -> Wave:
     return wave
 
 
-class FileWaves:
-    """Decodes a file each time it is asked for."""
-
-    def __init__(self, folder: Path, paths: Sequence[str]) -> None:
-        self._folder, self._paths = folder, paths
-
-    def read(self, index: int) -> Wave:
-        """Decode the clip's file."""
-        return decode(self._folder / self._paths[index])
-
-
 class MemoryWaves:
     """Every clip, decoded once and kept in memory."""
 

@@ -47,14 +47,21 @@ class VoiceFiles:
 
 
 def load_voice(path: str | Path) -> VoiceFiles:
-    """Read a run folder (its newest whole checkpoint), one checkpoint, or an export."""
+    """Read a run folder, one checkpoint, or an export.
+
+    Of a run it is the newest whole checkpoint, or the best of one that may stop early.
+    """
     folder = Path(path).expanduser().resolve()
     if (folder / "checkpoints").is_dir():
-        checkpoint = CheckpointStore(folder / "checkpoints").latest()
+        store = CheckpointStore(folder / "checkpoints")
+        checkpoint = store.latest()
         if checkpoint is None:
             raise DataError(
                 f"The run {folder} has no whole checkpoint yet.", "train for longer, or another run"
             )
+        training = checkpoint.state.get("config", {}).get("training", {})
+        if training.get("early_stopping_patience") is not None:
+            checkpoint = store.best() or checkpoint
     elif (folder / "state.json").is_file():
         checkpoint = load_checkpoint(folder)
     elif (folder / CONFIG_FILE).is_file() or (folder / WEIGHTS_FILE).is_file():

@@ -106,11 +106,12 @@ class Hardware:
         """How many GPUs TensorFlow itself finds."""
         return len(_physical("GPU"))
 
-    def compute_capability(self) -> tuple[int, int]:
-        """What the least capable of TensorFlow's GPUs can do, as NVIDIA numbers it."""
-        details = _tf().config.experimental.get_device_details
-        found = [details(gpu).get("compute_capability", (0, 0)) for gpu in _physical("GPU")]
-        return min((int(major), int(minor)) for major, minor in found)
+    def compute_capability(self, device: str) -> tuple[int, int]:
+        """What the GPU behind a device can do, as NVIDIA numbers it."""
+        gpus = _physical("GPU")
+        gpu = gpus[min(int(device.rsplit(":", 1)[1]), len(gpus) - 1)]  # a split card is one GPU
+        found = _tf().config.experimental.get_device_details(gpu).get("compute_capability", (0, 0))
+        return int(found[0]), int(found[1])
 
     def hide_gpus(self) -> None:
         """Keep TensorFlow off every GPU."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
 import time
 from array import array
 from collections import deque
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 READ, PROCESS, TRANSFER, TRAIN = STAGES = ("read", "process", "transfer", "train")
 
@@ -26,7 +27,7 @@ MANY_SHAPES = "(many shapes)"
 
 _REMEDIES = {
     READ: "more --num-workers, --cache memory or disk, or a faster disk",
-    PROCESS: "a larger --prefetch-buffer-size, or less augmentation",
+    PROCESS: "a larger --prefetch-buffer-size, or a smaller --batch-size",
     TRANSFER: "a larger --pipeline-depth, or a smaller --batch-size",
     TRAIN: "to leave the machine to this run: the same work should take the same time",
 }
@@ -276,10 +277,10 @@ def _largest(shapes: str) -> str:
 def _step_stats(shape: str, times: array[float], waits: array[float]) -> StepStats | None:
     if len(times) < 2:
         return None
-    mean = statistics.fmean(times)
-    variance = statistics.pvariance(times, mean)
+    taken, waited = (np.frombuffer(a, np.float32).astype(np.float64) for a in (times, waits))
+    mean, variance = float(taken.mean()), float(taken.var())
     # Waiting and working add up to the step, so their covariances with it split its variance.
-    shared = statistics.fmean((t - mean) * w for t, w in zip(times, waits, strict=True))
+    shared = float(((taken - mean) * waited).mean())
     return StepStats(
         shape=shape,
         steps=len(times),

@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,6 +94,15 @@ class CheckpointStore:
     def latest(self) -> Checkpoint | None:
         """Load the newest whole checkpoint; a damaged one is warned of and skipped."""
         return _first_whole(folder for _, folder in reversed(self._folders()))
+
+    def set_aside_after(self, step: int) -> None:
+        """Let a run go on from an earlier step: those behind it are kept, under other names."""
+        for later, folder in self._folders():
+            if later <= step:
+                continue
+            aside = folder.with_name(f"abandoned-{folder.name}-{time.time_ns()}")
+            folder.rename(aside)
+            log.info("Going back to step %d: %s is now %s", step, folder.name, aside.name)
 
     def best(self) -> Checkpoint | None:
         """Load the checkpoint last saved as the best."""

@@ -20,7 +20,7 @@ def warn_of_misfits(
     config: XTTSConfig, plan: DevicePlan, *, hardware: Hardware = HARDWARE
 ) -> list[str]:
     """Log each setting that the model GPU is likely too small for, with what to use instead."""
-    advice = _advice(config, plan, hardware)
+    advice = _advice(plan, hardware)
     if advice is None:
         return []
     data, warnings = config.data, []
@@ -57,7 +57,7 @@ def what_would_fit(
             "or --auto-batch, which does it by itself"
         )
     ways.append(f"--max-mel-frames under {config.data.max_mel_frames}")
-    advice = _advice(config, plan, hardware)
+    advice = _advice(plan, hardware)
     limit = plan.limit_mb("model")
     if advice is not None and limit is not None and advice.model_limit_mb > limit:
         ways.append(f"--model-gpu-memory {advice.model_limit_mb}, which this card has room for")
@@ -71,10 +71,10 @@ def _smaller_batch(batch_size: int, wanted: int, config: XTTSConfig) -> str:
     return f"--batch-size {wanted} --grad-accum {accumulation}"
 
 
-def _advice(config: XTTSConfig, plan: DevicePlan, hardware: Hardware) -> Settings | None:
+def _advice(plan: DevicePlan, hardware: Hardware) -> Settings | None:
     """The table's row for the model's card; None where there is no GPU to judge."""
     if not plan.model_device.startswith("/GPU"):
         return None
     cards = {card.index: card for card in hardware.cards()}
-    card = cards.get(config.data.model_gpu or 0)
+    card = cards.get(plan.model_gpu or 0)
     return None if card is None else recommended_settings(card.total_mb)

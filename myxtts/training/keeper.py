@@ -80,7 +80,8 @@ class Keeper:
 
     def save_if_new(self, events: RunLog) -> None:
         """Save unless this very step is saved already."""
-        if self._step.built and self.saved_step != self._state.step:
+        # Before the first update there is no work to keep, only settings that may be wrong.
+        if self._step.built and self._state.step not in (0, self.saved_step):
             self.save(events)
 
     def rescue(self, events: RunLog) -> None:

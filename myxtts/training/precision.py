@@ -20,7 +20,7 @@ def choose_precision(plan: DevicePlan, *, mixed: bool, hardware: Hardware = HARD
     if not plan.model_device.startswith("/GPU"):
         log.info("Mixed precision: none on a CPU, which trains in float32%s", plan.note)
         return "float32"
-    capability = hardware.compute_capability()
+    capability = hardware.compute_capability(plan.model_device)
     if capability >= BFLOAT16_CAPABILITY:
         log.info("Mixed precision: bfloat16")
         return "mixed_bfloat16"

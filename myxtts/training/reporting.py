@@ -37,12 +37,11 @@ class LossReport:
         if not self._losses:
             return {}
         losses, self._losses = self._losses, []
-        clips = float(tf.add_n([each["weight"] for each in losses]))
-        names = dict.fromkeys(name for each in losses for name in each if name != "weight")
-        values = {
-            name: float(tf.reduce_mean([each[name] for each in losses if name in each]))
-            for name in names
-        }
+        names = list(dict.fromkeys(name for each in losses for name in each))
+        with tf.device(self._step.device):  # one fetch, and not by way of the data device
+            means = [tf.reduce_mean([e[name] for e in losses if name in e]) for name in names]
+            values = dict(zip(names, tf.stack(means).numpy().tolist(), strict=True))
+        clips = values.pop("weight") * len(losses)
         values |= {"skipped": float(self._step.skipped), **more}
         rate = progress.steps_per_second
         if rate is not None:

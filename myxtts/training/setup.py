@@ -67,7 +67,13 @@ def open_run(
     run.checkpoints.keep = training.keep_checkpoints
     saved, run.checkpoint = run.checkpoint, None  # held here only as long as it is needed
     if resume_checkpoint is not None:
-        saved = load_checkpoint(Path(resume_checkpoint))
+        try:
+            saved = load_checkpoint(Path(resume_checkpoint))
+            if saved.folder.resolve().parent == run.checkpoints.folder.resolve():
+                run.checkpoints.set_aside_after(saved.step)
+        except BaseException:
+            run.__exit__(None, None, None)
+            raise
     if saved is not None:
         log.info("Going on from %s (step %d)", saved.folder, saved.step)
     return run, saved
@@ -89,12 +95,27 @@ def write_config(config: XTTSConfig, path: Path) -> None:
     """Keep the settings such that they, given again, go on with the run."""
     kept = config.model_copy(deep=True)
     kept.training.resume = "auto"  # one that was reset must not be reset each time
-    kept.to_yaml(path)
+    partial = path.with_name(f".{path.name}.tmp")
+    try:
+        kept.to_yaml(partial)
+        partial.replace(path)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error}", "free some space") from error
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def fine_tuning_source(training: TrainingConfig, saved: Checkpoint | None) -> VoiceFiles | None:
     """The voice to start from; a run that goes on has its weights already."""
-    if training.init_from is None or saved is not None:
+    if training.init_from is None:
+        return None
+    if saved is not None:
+        log.warning(
+            "--init-from %s is not read: this run goes on from its own step %d; --reset-training "
+            "starts anew",
+            training.init_from,
+            saved.step,
+        )
         return None
     return load_voice(training.init_from)
 

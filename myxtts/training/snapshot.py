@@ -112,6 +112,6 @@ def _check_fit(group: str, variables: Mapping[str, Any], arrays: Arrays) -> None
             raise ConfigError(
                 f"The checkpoint is of another model: {name} has the shape "
                 f"{list(arrays[name].shape)} there and {list(variable.shape)} here.",
-                "use the --model-size the run began with (its config.yaml), or start anew with "
-                "--reset-training",
+                "use the --model-size and --freeze the run began with (its config.yaml), or start "
+                "anew with --reset-training",
             )

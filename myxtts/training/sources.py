@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -30,10 +31,25 @@ def own_batches(
 
 
 def foreign_batches(
-    dataset: Iterable[Any], state: RunState, epochs: int
+    dataset: Iterable[Any], state: RunState, training: TrainingConfig
 ) -> Iterator[tuple[Place, Any]]:
-    """Any iterable, once an epoch; what a resumed run has seen of its epoch is passed over."""
-    for epoch in range(state.epoch, epochs):
+    """Any iterable, once an epoch; what a resumed run has seen of its epoch is passed over.
+
+    That is done here and now, before the pipeline takes a long search for a stalled stage.
+    """
+    batches = _read_foreign(dataset, state, training)
+    if not state.position:
+        return batches
+    first = list(itertools.islice(batches, 1))
+    return itertools.chain(first, batches)
+
+
+def _read_foreign(
+    dataset: Iterable[Any], state: RunState, training: TrainingConfig
+) -> Iterator[tuple[Place, Any]]:
+    forever = training.max_steps is not None
+    epochs = itertools.count(state.epoch) if forever else range(state.epoch, training.epochs)
+    for epoch in epochs:
         seen = state.position if epoch == state.epoch else 0
         skip = getattr(dataset, "skip", None)  # a tf.data.Dataset can do it without reading
         position = seen if skip is not None else 0

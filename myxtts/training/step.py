@@ -51,6 +51,7 @@ class TrainStep:
         self.micro_rows: int | None = None  # fewer than a batch has, once memory ran out
         self._batches_added = 0
         self._rows_done = 0  # of a batch that ran out of memory
+        self._losses: Losses = {}
         self._gradient_sum: tf.Tensor | None = None
         self._weight_sum: tf.Tensor | None = None
         self._average: tf.Variable | None = None
@@ -77,8 +78,10 @@ class TrainStep:
         with tf.device(self.device):  # around the call: XLA ignores a scope inside the function
             if not self.built:
                 self.build(batch)
-            losses = self._add_gradients(batch)
-            self._batches_added += 1
+            if self._batches_added < self.grad_accum:  # else the update itself ran out of memory
+                self._losses = self._add_gradients(batch)
+                self._batches_added += 1
+            losses = dict(self._losses)
             if self._batches_added == self.grad_accum:
                 losses["gradient_norm"] = self._finish_update()
             # Without this a GPU step would end when it is queued, and its time be charged to the
@@ -117,6 +120,12 @@ class TrainStep:
             self.micro_rows = smaller
         return smaller
 
+    def parts(self, batch: Any) -> Iterator[Any]:
+        """A batch as it is worked on: whole, or in parts once memory ran out."""
+        rows = num_rows(batch)
+        size = min(self.micro_rows or rows, rows)
+        return (_slice(batch, at, at + size) for at in range(0, rows, size))
+
     def _add_gradients(self, batch: Any) -> Losses:
         rows = num_rows(batch)
         size = min(self.micro_rows or rows, rows)
@@ -134,9 +143,9 @@ class TrainStep:
         return weighted_mean(parts)
 
     def _finish_update(self) -> tf.Tensor:
-        gradients, weight = self._gradient_sum, self._weight_sum
+        norm = self._update(self._gradient_sum, self._weight_sum)
         self.drop_gradients()
-        return self._update(gradients, weight)
+        return norm
 
     # -- the weights --
 

@@ -38,7 +38,7 @@ class TraceWatch:
         if self.late <= MOST_WARNINGS:
             log.warning(
                 "The step was traced again after warm-up, for the shape %s%s; "
-                "try --enable-static-shapes",
+                "try --enable-static-shapes, or batches of one shape from your own data set",
                 shape,
                 " (the last warning of this kind)" if self.late == MOST_WARNINGS else "",
             )

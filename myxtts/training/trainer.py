@@ -109,6 +109,7 @@ class XTTSTrainer:
         self._stage = make_device_stage(jit_compile=training.xla_process)
         self._evaluate = tf.function(self.model.compute_losses, reduce_retracing=True)
         self._validated_step = -1
+        self._warned = False
         setup.write_config(config, self.run.config_file)
 
     def train(
@@ -157,8 +158,9 @@ class XTTSTrainer:
             except tf.errors.ResourceExhaustedError as error:
                 self._keeper.rescue(self.log)
                 raise MemoryBudgetError(
-                    f"The data device ran out of memory: {error.message}",
-                    "a smaller --batch-size or --prefetch-buffer-size, or more --data-gpu-memory",
+                    f"A device ran out of memory outside the training step: {error.message}",
+                    "a smaller --batch-size or --prefetch-buffer-size, or more --data-gpu-memory "
+                    "(--model-gpu-memory if it was while validating)",
                 ) from error
             except Exception:
                 self._keeper.rescue(self.log)
@@ -203,7 +205,9 @@ class XTTSTrainer:
         """Work on the data device: features from waveforms, where a batch holds any."""
         if isinstance(batch, dict) and "waves" in batch:
             return self._stage(batch)
-        return batch_from_features(batch) if isinstance(self.model, XTTS) else batch
+        if isinstance(self.model, XTTS):
+            return batch_from_features(batch, vocab_size=self.config.model.vocab_size)
+        return batch
 
     def _transfer_to_model_gpu(self, batch: Any) -> Any:
         """Copy a processed batch to the model device."""
@@ -275,12 +279,15 @@ class XTTSTrainer:
                 self.stopping.best_step,
             )
         self._report()
+        if self.data is not None and self.data.num_lost:
+            log.warning("%d clips could no longer be read", self.data.num_lost)
         if self._validated_step != self.state.step and self._validate(val_dataset):
             self._keeper.save(self.log, best=True)
         self._sample()
 
     def _report(self) -> None:
-        rate = float(self.schedule(self.step.optimizer.iterations))
+        with tf.device(self.model_device):
+            rate = float(self.schedule(self.step.optimizer.iterations))
         self._losses.write(
             self.state.step, self.log, self.progress, learning_rate=rate, epoch=self.state.epoch
         )
@@ -288,15 +295,19 @@ class XTTSTrainer:
     def _validate(self, val_dataset: Iterable[Any] | None) -> bool:
         """Measure the averaged weights on the validation clips; True if they are the best yet."""
         parts = []
-        with self.step.averaged_weights():
+        with self.step.averaged_weights(), tf.device(self.model_device):
             for batch in self._validation_batches(val_dataset):
-                with tf.device(self.model_device):
+                if self._stop:  # a long validation must not outlive the patience of who asked
+                    return False
+                for part in self.step.parts(batch):
                     iterations = self.step.optimizer.iterations
-                    parts.append(self._evaluate(batch, step=iterations, training=False))
+                    parts.append(self._evaluate(part, step=iterations, training=False))
+            means = weighted_mean(parts) if parts else {}
         self._validated_step = self.state.step
         if not parts:
+            self._warn_of_no_validation()
             return False
-        losses = {name: float(value) for name, value in weighted_mean(parts).items()}
+        losses = {name: float(value) for name, value in means.items()}
         best = self.stopping.update(losses["loss"], step=self.state.step)
         self.log.scalars(
             self.state.step, {f"validation/{n}": v for n, v in losses.items() if n != "weight"}
@@ -308,6 +319,11 @@ class XTTSTrainer:
             ", the best so far" if best else "",
         )
         return best
+
+    def _warn_of_no_validation(self) -> None:
+        if self.config.training.early_stopping_patience is not None and not self._warned:
+            self._warned = True
+            log.warning("There is no validation batch: early stopping has nothing to go by")
 
     def _validation_batches(self, val_dataset: Iterable[Any] | None) -> Iterator[Any]:
         """Validation batches on the model device, one after another: they are few, and seldom."""
@@ -330,7 +346,8 @@ class XTTSTrainer:
         try:
             with self.step.averaged_weights():
                 self._sampler.write(batch, folder, step=self.state.step, log=self.log)
-        except (OSError, MyXTTSError) as error:  # a full disk, say: no reason to stop training
+        except (OSError, MyXTTSError, tf.errors.ResourceExhaustedError) as error:
+            # A full disk, say: no reason to stop training.
             log.warning("No samples at step %d: %s", self.state.step, error)
         else:
             log.info("Samples of step %d: %s", self.state.step, folder)
@@ -392,7 +409,7 @@ class XTTSTrainer:
             return iter(()), None
         if dataset is not None:
             spec = getattr(dataset, "element_spec", None)
-            batches = foreign_batches(dataset, self.state, self.config.training.epochs)
+            batches = foreign_batches(dataset, self.state, self.config.training)
         elif self.data is not None:
             spec = self.data.largest_batch_spec()
             batches = own_batches(self.data, self.state, self.config.training)
