@@ -6,6 +6,7 @@ import csv
 import logging
 import os
 import re
+import shutil
 import signal
 import sys
 
@@ -112,6 +113,12 @@ def test_going_back_to_an_earlier_checkpoint_is_where_the_run_is_from_then_on(ru
     back = trainer_in(run, resume_checkpoint=run / "checkpoints" / "step_00000002")
     assert back.state.step == 2
     assert back.run.checkpoints.steps() == [2]
+
+
+def test_every_clip_read_at_the_start_is_counted(data, tmp_path, trainer_in, caplog):
+    fresh = shutil.copytree(data, tmp_path / "data", ignore=shutil.ignore_patterns(".myxtts"))
+    listed = trainer_in(tmp_path / "run", data={"train_data": fresh}).data.listed
+    assert f"Reading clips  {listed}/{listed}" in caplog.text
 
 
 def test_init_from_is_not_read_by_a_run_that_goes_on_and_it_says_so(run, trainer_in, caplog):

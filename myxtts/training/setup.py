@@ -147,7 +147,9 @@ def prepare(
                 tokenizer=tokenizer,
                 buckets=_shapes_of(saved, config),
                 on_list=bars.begin,
-                on_clip=bars.advance,
+                on_clip=lambda: (
+                    bars.advance()
+                ),  # looked up each time: every pass has a bar of its own
             )
 
     data = read(tokenizer)
@@ -156,8 +158,6 @@ def prepare(
         if joined.symbols != data.tokenizer.symbols:
             data = read(joined)
     config.model.vocab_size = data.tokenizer.vocab_size
-    if config.data.static_shapes == "off":
-        log.warning("Static shapes are off: each batch has its own length, and many are traced")
     if data.dropped:
         log.warning(
             "%d of %d clips are left out; why is in the run folder", len(data.dropped), data.listed

@@ -108,7 +108,7 @@ class XTTSTrainer:
         self._sampler: Sampler | None = None
         self._stage = make_device_stage(jit_compile=training.xla_process)
         self._evaluate = tf.function(self.model.compute_losses, reduce_retracing=True)
-        self._validated_step = -1
+        self._validated_step = self._sampled_step = -1
         self._warned = False
         setup.write_config(config, self.run.config_file)
 
@@ -336,9 +336,12 @@ class XTTSTrainer:
 
     def _sample(self) -> None:
         """Speak a few validation sentences, to listen to and look at."""
-        batch = next(self._validation_batches(None), None)
-        if batch is None or not isinstance(self.model, XTTS):
+        if not isinstance(self.model, XTTS) or self._sampled_step == self.state.step:
             return
+        batch = next(self._validation_batches(None), None)
+        if batch is None:
+            return
+        self._sampled_step = self.state.step
         if self._sampler is None:
             symbols = () if self.data is None else self.data.tokenizer.symbols
             self._sampler = Sampler(self.model, device=self.model_device, symbols=symbols)
