@@ -14,9 +14,10 @@ from myxtts.config.config import DataConfig
 from myxtts.data import features
 from myxtts.data.batching import BatchPlan, choose_buckets
 from myxtts.data.device_stage import Augmentation, make_device_stage
-from myxtts.data.loader import HostBatches, open_cache
+from myxtts.data.loader import HostBatches
 from myxtts.data.prepare import plan_batches, prepare_data
 from myxtts.data.table import join_tables
+from myxtts.data.wave_sources import open_cache
 from myxtts.errors import DataError
 from myxtts.pipeline import ProducerConsumerPipeline
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import itertools
 import logging
-import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -21,9 +18,10 @@ import tensorflow as tf
 
 from myxtts.data.audio import SAMPLE_RATE, bucket_samples
 from myxtts.data.batching import MASKED, Batch, BatchPlan, Bucket
-from myxtts.data.store import MemoryWaves, Wave, WaveSource, decode, open_store, stamp_of
+from myxtts.data.native_wav import cut_samples, find_samples, read_file
+from myxtts.data.store import WaveSource
 from myxtts.data.table import ClipTable
-from myxtts.errors import DataError
+from myxtts.data.wave_sources import WavFiles, native_paths, open_cache
 
 log = logging.getLogger(__name__)
 
@@ -49,22 +47,6 @@ class Plan(Protocol):
 
 
 Place = tuple[Plan, int]  # a plan and a position in it
-
-
-class WavFiles:
-    """Decodes a file each time it is asked for; 16-bit WAV without a detour."""
-
-    def __init__(self, paths: Sequence[str]) -> None:
-        self._paths = paths
-
-    def read(self, index: int) -> Wave:
-        """The clip's samples."""
-        path = Path(self._paths[index])
-        with soundfile.SoundFile(path) as sound:
-            if (sound.subtype, sound.channels, sound.samplerate) == ("PCM_16", 1, SAMPLE_RATE):
-                wave: Wave = sound.read(dtype="int16")
-                return wave
-        return decode(path)  # replaced by another kind of file since it was checked
 
 
 class HostBatches:
@@ -356,15 +338,17 @@ class HostBatches:
         return dataset.prefetch(READ_AHEAD)
 
     def _load(self, paths: Any, refs: Any, crops: Any, samples: Any) -> tuple[Any, Any, Any, Any]:
-        files = tf.map_fn(_read_file, tf.concat([paths, refs], axis=0))
-        starts, counts = _find_samples(files)
+        files = tf.map_fn(read_file, tf.concat([paths, refs], axis=0))
+        starts, counts = find_samples(files)
         rows = tf.shape(paths)[0]
         lengths = tf.minimum(counts[:rows], samples)
-        waves = _cut(files[:rows], starts[:rows], lengths, samples)
+        waves = cut_samples(files[:rows], starts[:rows], lengths, samples)
         cut_lengths = tf.minimum(counts[rows:], self._reference_samples)
         room = counts[rows:] - cut_lengths
         begins = tf.cast(crops * tf.cast(room + 1, tf.float64), tf.int32)
-        cut = _cut(files[rows:], starts[rows:] + 2 * begins, cut_lengths, self._reference_samples)
+        cut = cut_samples(
+            files[rows:], starts[rows:] + 2 * begins, cut_lengths, self._reference_samples
+        )
         return waves, lengths, cut, cut_lengths
 
 
@@ -372,117 +356,3 @@ def _group_by(groups: Any, *, num_groups: int) -> list[Any]:
     """The positions of each group, ascending; sorted once, however many groups there are."""
     ends = np.cumsum(np.bincount(groups, minlength=num_groups))
     return np.split(np.argsort(groups, kind="stable"), ends[:-1])
-
-
-# TensorFlow's own decoder goes through floats: looking for the samples ourselves and taking them
-# as they are is twice as fast, and reads the headers of more programs.
-NO_SAMPLES = (
-    b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x22\x56\0\0\x44\xac\0\0\2\0\x10\0data\0\0\0\0"
-)
-
-
-def _read_file(path: Any) -> Any:
-    """The bytes of a WAV; one without samples for the empty path of a masked row."""
-    return tf.cond(path == "", lambda: tf.constant(NO_SAMPLES), lambda: tf.io.read_file(path))
-
-
-def _find_samples(files: Any) -> tuple[Any, Any]:
-    """Where in each WAV the samples begin, and how many there are; an error if it is not ours."""
-
-    def part(at: Any, size: int) -> Any:
-        return tf.strings.substr(files, at, tf.fill(tf.shape(at), tf.cast(size, at.dtype)))
-
-    def halves(at: Any, count: int) -> Any:
-        return tf.io.decode_raw(part(at, 2 * count), tf.uint16, fixed_length=2 * count)
-
-    def size_of(chunk: Any) -> Any:
-        low_and_high = tf.cast(halves(chunk + 4, 2), tf.int64)
-        return low_and_high[:, 0] + 65536 * low_and_high[:, 1]
-
-    def find_chunk(name: str) -> Any:
-        def is_other(at: Any) -> Any:
-            return part(at, 4) != name
-
-        def go_on(at: Any) -> Any:
-            size = size_of(at)
-            return tf.where(is_other(at), at + 8 + size + size % 2, at)
-
-        first = tf.fill(tf.shape(files), tf.constant(12, tf.int64))
-        return tf.while_loop(lambda at: tf.reduce_any(is_other(at)), go_on, [first])[0]
-
-    beginning = tf.zeros(tf.shape(files), tf.int64)
-    shape = halves(find_chunk("fmt ") + 8, 8)
-    data = find_chunk("data")
-    ours = [
-        tf.reduce_all(part(beginning, 4) == "RIFF"),
-        tf.reduce_all(shape[:, 1] == 1),  # channel
-        tf.reduce_all(shape[:, 2] == SAMPLE_RATE),
-        tf.reduce_all(shape[:, 3] == 0),  # the upper half of the rate
-        tf.reduce_all(shape[:, 7] == 16),  # bits
-    ]
-    with tf.control_dependencies([tf.Assert(tf.reduce_all(ours), ["not 16-bit mono WAV"])]):
-        promised = size_of(data)
-    present = tf.cast(tf.strings.length(files), tf.int64) - data - 8
-    # A recorder that writes to a pipe leaves a length that is more than there is.
-    length = tf.minimum(promised, present)
-    return tf.cast(data + 8, tf.int32), tf.cast(length // 2, tf.int32)
-
-
-def _cut(files: Any, starts: Any, lengths: Any, samples: Any) -> Any:
-    """So many samples of each file from its start on, padded with zeros."""
-    bytes_ = tf.strings.substr(files, starts, 2 * lengths)
-    return tf.io.decode_raw(bytes_, tf.int16, fixed_length=2 * samples)
-
-
-def open_cache(
-    table: ClipTable, cache: Literal["memory", "disk"], *, on_clip: Callable[[], None]
-) -> WaveSource:
-    """Every clip decoded once: into one file on disk, or into memory."""
-    if cache == "disk":
-        return open_store(table.folder, table.paths, cache=table.cache_folder, on_clip=on_clip)[0]
-
-    def load(path: str) -> Any:
-        wave = decode(table.folder / path)
-        on_clip()
-        return wave
-
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        return MemoryWaves(list(pool.map(load, table.paths)))
-
-
-def native_paths(table: ClipTable, *, on_clip: Callable[[], None] = lambda: None) -> list[str]:
-    """A WAV that TensorFlow reads for every clip; other formats and rates are converted once."""
-    folder = table.cache_folder / "converted"
-
-    def ready(clip: tuple[str, bool]) -> str:
-        path, native = clip
-        source = table.folder / path
-        if native:
-            return str(source)
-        name = hashlib.sha256(f"{path}\0{stamp_of(source)}".encode()).hexdigest()[:24]
-        target = folder / f"{name}.wav"
-        if not target.exists():
-            wave = decode(source)
-            try:
-                partial = target.with_suffix(f".{os.getpid()}.tmp")
-                soundfile.write(partial, wave, SAMPLE_RATE, "PCM_16", format="WAV")
-                partial.replace(target)
-            except (OSError, soundfile.SoundFileError) as error:
-                raise _not_writable(folder, error) from error
-        on_clip()
-        return str(target)
-
-    if not table.native.all():
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _not_writable(folder, error) from error
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        return list(pool.map(ready, zip(table.paths, table.native.tolist(), strict=True)))
-
-
-def _not_writable(folder: Path, error: Exception) -> DataError:
-    return DataError(
-        f"Converted clips cannot be written to {folder}: {error}",
-        "free some space, make the folder writable, or give 16-bit mono WAV at 22 050 Hz",
-    )
