@@ -17,7 +17,7 @@ import pytest
 import tensorflow as tf
 
 from myxtts.errors import ConfigError, MemoryBudgetError, StageStalledError
-from myxtts.pipeline import ProducerConsumerPipeline
+from myxtts.pipeline import ProducerConsumerPipeline, engine
 from myxtts.pipeline.devices import DevicePlan, Mode
 from tests.support import ROOT, pipeline_threads
 
@@ -159,7 +159,8 @@ def test_a_step_that_takes_too_long_is_named_too(plan, caplog):
     assert "test_a_step_that_takes_too_long" in caplog.text
 
 
-def test_a_thread_that_does_not_end_is_named(plan):
+def test_a_thread_that_does_not_end_is_named(plan, monkeypatch):
+    monkeypatch.setattr(engine, "CLOSE_DEADLINE_S", 1.0)
     release = threading.Event()
 
     def wait(batch):
@@ -167,7 +168,7 @@ def test_a_thread_that_does_not_end_is_named(plan):
         return batch
 
     with (
-        pytest.raises(StageStalledError, match=r"did not end within 2 s: process"),
+        pytest.raises(StageStalledError, match=r"did not end within 1 s: process"),
         ProducerConsumerPipeline(numbers(3), plan=plan, process=wait),
     ):
         time.sleep(0.2)

@@ -35,7 +35,8 @@ from myxtts.pipeline.transfer import copy_to_model_device, put_on_device, wait_f
 log = logging.getLogger(__name__)
 
 Batch = Any  # any nest of arrays or tensors
-CLOSE_DEADLINE_S = 2.0
+HURRIED_CLOSE_S = 2.0  # when asked to stop, or after a failure
+CLOSE_DEADLINE_S = 20.0  # a loaded machine may still be busy with a last read-ahead
 _WARM_UP_POLL_S = 0.005
 
 _pipeline_numbers = itertools.count(1)
@@ -128,10 +129,11 @@ class ProducerConsumerPipeline:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        lingering = self.close()
-        self._failure = None  # its traceback holds frames, and they hold batches
         # Who asked to stop wants to leave, not to hear of a thread that waits for a dead disk.
-        if lingering and error is None and not self._stop_when():
+        hurried = error is not None or self._stop_when()
+        lingering = self.close(HURRIED_CLOSE_S if hurried else CLOSE_DEADLINE_S)
+        self._failure = None  # its traceback holds frames, and they hold batches
+        if lingering and not hurried:
             raise StageStalledError(
                 f"These pipeline threads did not end within {CLOSE_DEADLINE_S:.0f} s: "
                 + ", ".join(lingering),
@@ -156,14 +158,14 @@ class ProducerConsumerPipeline:
             stage.thread.start()
         self._watchdog.start()
 
-    def close(self) -> list[str]:
+    def close(self, within_s: float = HURRIED_CLOSE_S) -> list[str]:
         """End every thread within a deadline; returns the names of those that stay."""
         self._closed.set()
         for buffer in (self._host, self._prefetched, self._ring):
             buffer.close()
         if self.telemetry.meters[TRAIN].state != IDLE:
             self.telemetry.meters[TRAIN].enter(IDLE)
-        deadline = time.monotonic() + CLOSE_DEADLINE_S
+        deadline = time.monotonic() + within_s
         lingering = []
         for thread, owner in self._threads():
             if not thread.is_alive():
