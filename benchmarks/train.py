@@ -4,8 +4,8 @@ The `tiny` model trains on the built-in corpus (batch 16, one static shape, XLA,
 alone on a resident batch, by load-process-train in one loop, from a plain tf.data pipeline, and
 through our pipeline on one device and on two simulated ones. A way's bound is its slowest stage
 alone, or all CPU work divided by the cores if that is more; nothing overlaps in the loop, so its
-bound is the sum. All once with one thread for each stage, and once more with two. Then step times
-by bucket, and the memory of a long run of the whole trainer. Nothing is measured on a GPU.
+bound is the sum. All once with one intra-op thread, and once more with two. Then step times by
+bucket, and the memory of a long run of the whole trainer. Nothing is measured on a GPU.
 """
 
 from __future__ import annotations
@@ -55,12 +55,11 @@ class Options:
     """How thoroughly to measure."""
 
     corpus: Path
-    rounds: int = 7
+    rounds: int = 5
     steps: int = 14  # of every way in every round
     stretches: int = 3  # of the run with several buckets
     stretch_steps: int = 72  # the rarest bucket comes a few times, and its first three don't count
     memory_steps: int = 2000
-    inter_op_threads: int | None = None
 
 
 @dataclass
@@ -97,16 +96,13 @@ class Feeding:
 class Workshop:
     """The data, both stages and the compiled step that all ways share."""
 
-    def __init__(self, corpus: Path, *, threads: int, inter_op: int, **settings: Any) -> None:
+    def __init__(self, corpus: Path, *, threads: int, **settings: Any) -> None:
         from myxtts.pipeline import configure_devices
 
         self.plan = configure_devices(simulate=True)
         import tensorflow as tf
 
-        # Compiled steps obey the one setting, the graph of the data stage the other: with more
-        # than one, either stage borrows the other's core.
         tf.config.threading.set_intra_op_parallelism_threads(threads)
-        tf.config.threading.set_inter_op_parallelism_threads(inter_op)
 
         from myxtts.data.device_stage import make_device_stage
         from myxtts.data.training_data import prepare_training
@@ -120,7 +116,7 @@ class Workshop:
         )
         self.data = prepare_training(config.data, seed=0)
         config.model.vocab_size = self.data.tokenizer.vocab_size
-        self.process = make_device_stage(jit_compile=config.training.xla_process)
+        self.process = make_device_stage(on_cpu=True)
         _, schedule, self.step = make_model(lambda: XTTS(config.model), config, self.plan)
         schedule.total_steps.assign(10_000)
 
@@ -227,8 +223,7 @@ def _bound_of(way: str, alone: np.ndarray) -> float:
 
 def measure_feeding(options: Options, threads: int) -> Feeding:
     """All ways in turns, and between any two the stages alone: the machine's speed drifts."""
-    inter_op = options.inter_op_threads or threads
-    shop = Workshop(options.corpus, threads=threads, inter_op=inter_op, static_shapes="one")
+    shop = Workshop(options.corpus, threads=threads, static_shapes="one")
     shop.stages_alone()  # compiles
     all_alone = [shop.stages_alone()]
     ways = {way: Turns() for way in WAYS}
@@ -255,7 +250,6 @@ def measure_buckets(options: Options) -> dict[str, list[float]]:
     shop = Workshop(
         options.corpus,
         threads=1,
-        inter_op=options.inter_op_threads or 1,
         model={"encoder_blocks": 2, "decoder_blocks": 2},  # each shape is compiled
         static_shapes="buckets",
         max_buckets=3,
@@ -337,7 +331,7 @@ class Verdicts:
 
 def print_feeding(threads: int, result: Feeding, judge: Verdicts) -> None:
     count = {1: "One thread", 2: "Two threads"}.get(threads, f"{threads} threads")
-    print(f"\n{count} a stage, {CORES} cores, {result.shape}")
+    print(f"\n{count} (intra-op), {CORES} cores, {result.shape}")
     print(f"{'stage alone':28s}{'ms':>8s}{'CPU ms':>9s}")
     for name, (wall, cpu) in zip(STAGES, np.median(result.alone, axis=0) * 1e3, strict=True):
         print(f"{name:28s}{wall:8.1f}{cpu:9.1f}")
@@ -368,7 +362,7 @@ def print_feeding(threads: int, result: Feeding, judge: Verdicts) -> None:
 
 def print_buckets(variations: dict[str, list[float]], judge: Verdicts) -> None:
     print(
-        f"\n{len(variations)} buckets, a shallow model, one thread a stage, two devices: how much "
+        f"\n{len(variations)} buckets, a shallow model, one intra-op thread, two devices: how much "
         "step time varies"
     )
     for shape, seen in sorted(variations.items()):
@@ -391,13 +385,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpus", type=Path, metavar="DIR", help="instead of the built-in one")
     parser.add_argument("--rounds", type=int, help="turns of every way; the median is printed")
-    parser.add_argument("--inter-op-threads", type=int, help="instead of as many as intra-op")
     parser.add_argument("--quick", action="store_true", help="a short look, without bars")
     chosen = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)  # each table when it is done
     with tempfile.TemporaryDirectory() as folder:
         corpus = chosen.corpus or Path(folder) / "corpus"
-        values: dict[str, Any] = {"inter_op_threads": chosen.inter_op_threads}
+        values: dict[str, Any] = {}
         if chosen.quick:
             values |= {"rounds": 1, "steps": 6, "stretches": 1, "memory_steps": 500}
         if chosen.rounds is not None:

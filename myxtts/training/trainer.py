@@ -106,7 +106,9 @@ class XTTSTrainer:
         self._traces = TraceWatch(_planned_shapes(self.data))
         self._leaks = LeakWatch(self.plan)
         self._sampler: Sampler | None = None
-        self._stage = make_device_stage(jit_compile=training.xla_process)
+        self._stage = make_device_stage(
+            jit_compile=training.xla_process, on_cpu="CPU" in self.plan.data_device
+        )
         self._evaluate = tf.function(self.model.compute_losses, reduce_retracing=True)
         self._validated_step = self._sampled_step = -1
         self._warned = False
