@@ -30,13 +30,15 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 
-from myxtts.data import espeak
+from myxtts.data.audio import SAMPLE_RATE
 from myxtts.data.demo import (
     DEMO_VOICES,
     NEW_SENTENCES_MANIFEST,
     NEW_WORDS_MANIFEST,
     TRAIN_MANIFEST,
+    UNSEEN_TESTS_MANIFEST,
     DemoVoice,
+    speak_clip,
 )
 from myxtts.data.demo_sentences import HELD_OUT_SLOTS, SLOTS, draw_slot_sentences
 from myxtts.data.ljspeech import read_manifest
@@ -78,6 +80,11 @@ class Score:
 
 
 def read_corpus(folder: Path) -> Corpus:
+    if (folder / UNSEEN_TESTS_MANIFEST).exists():
+        raise DataError(
+            f"{folder} holds many voices, most of which the recogniser does not read well.",
+            "python -m benchmarks.voices, which judges words on those it does read",
+        )
     manifests = [
         read_manifest(folder / name)
         for name in (TRAIN_MANIFEST, NEW_SENTENCES_MANIFEST, NEW_WORDS_MANIFEST)
@@ -145,13 +152,7 @@ def measure_seed(
 
 
 def speak_original(text: str, voice: DemoVoice) -> tuple[np.ndarray, int]:
-    return espeak.speak(
-        text,
-        voice=voice.espeak_voice,
-        rate=voice.rate,
-        pitch=voice.pitch,
-        pitch_range=voice.pitch_range,
-    )
+    return speak_clip(text, voice), SAMPLE_RATE
 
 
 def means(scores: Iterable[Score], belongs: Callable[[Score], bool]) -> dict[str, float]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +22,7 @@ from myxtts.training.checkpoints import Checkpoint, CheckpointStore
 from myxtts.training.run_log import read_events
 from myxtts.training.trainer import XTTSTrainer
 from tests.support import ROOT
+from tests.warm import WarmProcess
 
 WORDS = "one two three four five six seven".split()
 MODEL = {
@@ -165,23 +164,13 @@ def write_settings(path: Path, values: dict[str, Any]) -> Path:
     return path
 
 
-def start(
-    arguments: list[str], log_file: Path, *, before: tuple[str, ...] = (), **environment: str
-) -> subprocess.Popen[bytes]:
+def start(arguments: list[str], log_file: Path, **environment: str) -> WarmProcess:
     """Start Python from the checkout's root, its output behind what the file holds already."""
-    with log_file.open("ab") as output:
-        return subprocess.Popen(
-            [*before, sys.executable, *arguments],
-            cwd=ROOT,
-            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
+    env = {**os.environ, **environment}
+    return WarmProcess(arguments, stdout=log_file, stderr=log_file, cwd=ROOT, env=env)
 
 
-def wait_for(
-    condition: Callable[[], Any], process: subprocess.Popen[bytes], *, seconds: float = 300
-) -> Any:
+def wait_for(condition: Callable[[], Any], process: WarmProcess, *, seconds: float = 300) -> Any:
     """Poll until it is true, or the process is over."""
     deadline = time.monotonic() + seconds
     while not (result := condition()):
@@ -235,7 +224,7 @@ main(["train", *sys.argv[1:]])
 
 def start_small(
     folder: Path, data: Path, *flags: str, code: str = "", **training: Any
-) -> tuple[subprocess.Popen[bytes], Path, Path]:
+) -> tuple[WarmProcess, Path, Path]:
     """Start `myxtts train` with the small model; the process, its run folder and its output."""
     folder.mkdir(exist_ok=True)
     run, log_file = folder / "run", folder / "output.txt"

@@ -9,7 +9,7 @@ import pytest
 import soundfile
 import yaml
 
-from tests.support import run_python
+from tests.support import run_python, run_warm
 
 COMMANDS = [[], ["train"], ["validate"], ["demo"], ["data"], ["data", "check"], ["data", "demo"]]
 TRAIN_FLAGS = """
@@ -193,7 +193,7 @@ def test_simulate_and_reset_reach_their_settings():
     "script", ["validate_memory_isolation.py", "validate_dual_gpu_pipeline.py"]
 )
 def test_validators_pass_for_real_on_simulated_devices(script):
-    result = run_python([script, "--data-gpu", "0", "--model-gpu", "1", "--simulate"])
+    result = run_warm([script, "--data-gpu", "0", "--model-gpu", "1", "--simulate"])
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.count("✅") == 5
     assert "✅ Prerequisites: PASSED" in result.stdout
@@ -207,7 +207,7 @@ def test_validators_pass_for_real_on_simulated_devices(script):
     "script", ["validate_memory_isolation.py", "validate_dual_gpu_pipeline.py"]
 )
 def test_validators_without_gpus_exit_1_and_name_what_is_missing(script):
-    result = run_python([script], CUDA_VISIBLE_DEVICES="-1")
+    result = run_warm([script], CUDA_VISIBLE_DEVICES="-1")
     assert result.returncode == 1
     assert "❌" in result.stdout
     assert "try: " in result.stdout
@@ -216,9 +216,7 @@ def test_validators_without_gpus_exit_1_and_name_what_is_missing(script):
 
 
 def test_a_validator_fails_where_its_claim_is_false():
-    result = run_python(
-        ["validate_memory_isolation.py", "--simulate", "--model-gpu-memory", "99999"]
-    )
+    result = run_warm(["validate_memory_isolation.py", "--simulate", "--model-gpu-memory", "99999"])
     assert result.returncode == 1
     assert "❌ Free memory: FAILED" in result.stdout
     assert "24576 MB, needed are 99999 MB" in result.stdout
@@ -229,7 +227,7 @@ def test_data_check_tells_kept_from_dropped_and_writes_every_verdict(tmp_path):
     soundfile.write(tmp_path / "a.wav", 0.3 * np.sin(np.arange(22_050) / 20), 22_050)
     (tmp_path / "metadata.csv").write_text("a|Hello Ω.\nb|Bye.\na|  \n", encoding="utf-8")
     verdicts = tmp_path / "verdicts.csv"
-    result = run_python(
+    result = run_warm(
         [
             *("-m", "myxtts", "data", "check", str(tmp_path)),
             *("--verdicts", str(verdicts), "--tokenizer", "characters"),
@@ -259,7 +257,7 @@ def test_data_check_says_what_is_wrong_and_exits_non_zero(
     tmp_path, listed, arguments, code, message
 ):
     (tmp_path / "metadata.csv").write_text(listed)
-    result = run_python(["-m", "myxtts", "data", "check", str(tmp_path), *arguments])
+    result = run_warm(["-m", "myxtts", "data", "check", str(tmp_path), *arguments])
     assert result.returncode == code
     assert message in result.stdout + result.stderr
     assert "Traceback" not in result.stderr

@@ -32,7 +32,7 @@ def quick(monkeypatch):
 
 
 def test_it_trains_speaks_and_knows_that_it_is_done(quick, tmp_path, monkeypatch, capsys):
-    settings = {"minutes": 0.05, "voices": 2, "seed": 0, "output_dir": tmp_path / "demo"}
+    settings = {"minutes": 0.05, "voices": "2", "seed": 0, "output_dir": tmp_path / "demo"}
     command.demo(**settings)
     said = capsys.readouterr().out
     assert "Corpus: 400 clips" in said

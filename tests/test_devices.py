@@ -9,7 +9,7 @@ import pytest
 
 from myxtts.errors import DeviceError, HardwareShortageError
 from myxtts.pipeline.devices import Mode, configure_devices, configured_plan
-from tests.support import FakeHardware, run_python
+from tests.support import FakeHardware, run_warm
 
 CARD = 24_576
 
@@ -255,7 +255,7 @@ def test_the_plan_cannot_be_changed():
     ["tf.zeros([1])", "tf.config.list_logical_devices()", "tf.Variable(1.0)"],
 )
 def test_tensorflow_already_initialised_is_said_with_what_to_move(use):
-    result = run_python(
+    result = run_warm(
         [
             "-c",
             "import tensorflow as tf; from myxtts.pipeline import configure_devices\n"
@@ -269,7 +269,7 @@ def test_tensorflow_already_initialised_is_said_with_what_to_move(use):
 
 
 def test_importing_tensorflow_first_is_fine_while_nothing_is_initialised():
-    result = run_python(
+    result = run_warm(
         [
             "-c",
             "import tensorflow as tf; from myxtts.pipeline import configure_devices\n"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from myxtts.data.tokenizers import CharacterTokenizer
 from myxtts.errors import ConfigError, DataError
-from myxtts.inference.script import PAUSES, check_delivery, write_script, write_utterance
+from myxtts.inference.script import PAUSES, Delivery, write_script, write_utterance
 from myxtts.inference.sentences import cut_in_two, split_sentences
 
 # Each sentence ends at a bar.
@@ -158,4 +158,4 @@ def test_an_utterance_is_one_line_or_an_error():
 )
 def test_a_delivery_nobody_can_give_is_refused(speed, pitch_shift):
     with pytest.raises(ConfigError):
-        check_delivery(speed=speed, pitch_shift=pitch_shift)
+        Delivery("en", speed=speed, pitch_shift=pitch_shift)

@@ -14,11 +14,9 @@ import soundfile
 
 from myxtts.cli.app import main
 from myxtts.data.audio import SAMPLE_RATE
-from myxtts.data.loader import REFERENCE_SECONDS
 from myxtts.errors import DataError
 from myxtts.inference import Synthesizer, audio_files, export_voice
 from myxtts.inference.audio_files import write_stream
-from myxtts.inference.references import PIECE_SECONDS, read_references
 from myxtts.inference.script import PAUSES
 from myxtts.inference.synthesizer import FADE_S
 from myxtts.models import xtts
@@ -161,10 +159,6 @@ def test_every_text_is_checked_before_the_first_is_spoken(synthesizer, voice, te
 # -- references --
 
 
-def test_pieces_are_as_long_as_training_cuts_them():
-    assert PIECE_SECONDS == REFERENCE_SECONDS
-
-
 @pytest.mark.parametrize("kind", ["int16", "int32", "uint8", "float64", "stereo", "turned"])
 def test_a_recording_is_the_same_voice_as_samples_of_any_kind(synthesizer, folder, voice, kind):
     wave = soundfile.read(folder / "reference.wav")[0]
@@ -196,33 +190,6 @@ def test_several_references_are_averaged_by_their_length(synthesizer):
     for name in ("vector", "log_pitch"):
         wanted = 0.4 * getattr(alone[0], name) + 0.6 * getattr(alone[1], name)
         np.testing.assert_allclose(getattr(both, name), wanted, atol=1e-5)
-
-
-def test_long_recordings_are_heard_whole_but_for_their_silence():
-    wave = np.concatenate([hum(6.0), np.zeros(6 * SAMPLE_RATE)])
-    pieces = read_references([(wave, SAMPLE_RATE)])
-    assert [len(piece) for piece in pieces] == [3 * SAMPLE_RATE] * 2
-    assert len(read_references((hum(7.0), SAMPLE_RATE))) == 3
-
-
-@pytest.mark.parametrize(
-    ("recording", "message"),
-    [
-        ((hum(1.0), SAMPLE_RATE), "holds 1.00 s of sound, and 2 s are needed"),
-        ((np.zeros(99_999), SAMPLE_RATE), "number 1 is silent"),
-        ((np.zeros(0), SAMPLE_RATE), "number 1 is silent"),
-        ((np.full(99_999, np.nan), SAMPLE_RATE), "not finite"),
-        ((hum() * 32768, SAMPLE_RATE), "far beyond ±1"),
-        ((hum(), 0), "the rate 0"),
-        ((np.zeros([2, 3, 4]), 16_000), r"shape \[2, 3, 4\]"),
-        ([hum()], "neither a file nor samples"),
-        ("nowhere.wav", "nowhere.wav does not exist"),
-        (".", "is a folder"),
-    ],
-)
-def test_a_reference_that_cannot_be_used_says_why(recording, message):
-    with pytest.raises(DataError, match=message):
-        read_references(recording)
 
 
 # -- the command line --
@@ -294,6 +261,19 @@ def test_a_dash_is_standard_input_or_output(run_command, flags, source, synthesi
     code, out, err = run_command(*flags, *source.split(), "--output", "-", stdin=TEXT.encode())
     assert code == 0, err
     assert out == as_wav(synthesizer.say(TEXT, voice=voice))
+
+
+@pytest.mark.usefixtures("loaded")
+def test_several_references_and_a_shifted_pitch_reach_the_voice(
+    run_command, flags, folder, tmp_path, synthesizer
+):
+    both = [folder / "reference.wav", folder / "short.wav"]  # together they are long enough
+    wanted = synthesizer.say("One two.", references=both, pitch_shift=-5, speed=1.5)
+    flags += ["--reference", both[1], "--pitch-shift", "-5", "--speed", "1.5"]
+    code, out, err = run_command(*flags, "--text", "One two.", "--output", "-")
+    assert code == 0, err
+    assert out == as_wav(wanted)
+    assert out != as_wav(synthesizer.say("One two.", references=both[0]))
 
 
 @pytest.mark.usefixtures("loaded")

@@ -185,10 +185,10 @@ def test_a_speaker_never_loses_every_clip(tmp_path, data):
     alone = training_data.replace(
         alone, speakers=np.arange(12), speaker_names=tuple(map(str, range(12)))
     )
-    kept, held_out = training_data._hold_out(alone)
+    kept, held_out = training_data.hold_out(alone)
     assert len(held_out) == 0
     pairs = training_data.replace(alone, speakers=np.arange(12) // 2)
-    kept, held_out = training_data._hold_out(pairs)
+    kept, held_out = training_data.hold_out(pairs)
     assert set(pairs.speakers[kept]) == set(range(6))
 
 
@@ -196,7 +196,7 @@ def test_a_speaker_never_loses_every_clip(tmp_path, data):
 def test_about_a_twentieth_and_at_most_two_hundred_are_held_out(data, clips, low, high):
     rows = data.train.take(np.zeros(clips, np.int64))
     rows = training_data.replace(rows, paths=tuple(f"wavs/{i}.wav" for i in range(clips)))
-    kept, held_out = training_data._hold_out(rows)
+    kept, held_out = training_data.hold_out(rows)
     assert low <= len(held_out) <= high
     assert sorted([*kept, *held_out]) == list(range(clips))
 

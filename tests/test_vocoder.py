@@ -75,6 +75,24 @@ def test_the_level_is_the_mels_own(griffin_lim, speech):
     assert float(np.abs(quiet).max() / np.abs(loud).max()) == pytest.approx(0.125, rel=0.25)
 
 
+def test_a_known_pitch_gives_a_low_voice_its_harmonics_back(griffin_lim):
+    t = np.arange(90 * HOP - 1) / SAMPLE_RATE
+    mel = log_mel(sum(np.sin(2 * np.pi * 80 * k * t) / k for k in range(1, 60)).astype(np.float32))
+    mel += np.log(0.1)
+    padded = np.pad(mel, [[0, 0], [2, 2]], mode="edge")
+    blurred = np.mean([padded[:, i : i + NUM_MELS] for i in range(5)], axis=0)  # as a model does
+    contour = np.full(len(mel), 80, np.float32)
+    contour[60:] = 0.0
+    voiced = []
+    for pitches in (None, [contour]):
+        (wave,) = griffin_lim([blurred], pitches)
+        pitch, _ = features.pitch(tf.constant(wave[None]), tf.constant([len(wave)]))
+        voiced.append(pitch.numpy()[0, 5:55])
+    whispered, spoken = voiced
+    assert np.mean(whispered > 0) < 0.5
+    assert np.mean(np.abs(spoken / 80 - 1) < 0.03) > 0.9
+
+
 def test_a_clip_sounds_alone_as_it_does_beside_longer_ones(griffin_lim):
     mels = [hum(frames) for frames in (40, 200, 64, 55)]
     together = griffin_lim(mels)

@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from myxtts.errors import MyXTTSError
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
+    from myxtts.data.ljspeech import Clip
     from myxtts.pipeline.telemetry import PipelineStats
     from myxtts.training.trainer import XTTSTrainer
 
@@ -24,13 +26,37 @@ RATE_STEPS = 30  # after which the rate is known well enough to plan the rest
 GUESSED_RATE = 3.0  # steps a second on two cores, before that
 LAST_PLAN_S = 60.0  # before the end; the rate of learning falls smoothly from then on
 SENTENCES = 2  # of each held-out set
+UNSEEN_SPEAKERS = 4  # who say a sentence each
+REFERENCES = 3  # recordings to clone a voice from
+MANY = "many"
+MANY_VOICES_DIM = 96  # numbers that describe a voice; the preset has 64
+MINUTES = {False: 6.0, True: 15.0}  # of training, by whether there are many voices
+
+
+def _read_voices(text: str) -> str:
+    if text not in ("1", "2", "3", "4", MANY):
+        raise typer.BadParameter(f"{text!r} is neither 1, 2, 3, 4 nor {MANY}.")
+    return text
 
 
 def demo(
     minutes: Annotated[
-        float, typer.Option(min=0.5, help="How long to train; 6 give clear speech on two cores.")
-    ] = 6.0,
-    voices: Annotated[int, typer.Option(min=1, max=4, help="Speakers in the corpus.")] = 4,
+        float | None,
+        typer.Option(
+            min=0.5,
+            help="How long to train. On two cores the default of 6 gives clear speech, and that of "
+            "15 with many voices also their likeness.",
+        ),
+    ] = None,
+    voices: Annotated[
+        str,
+        typer.Option(
+            metavar=f"1..4|{MANY}",
+            callback=_read_voices,
+            help="Speakers in the corpus; with many (120) it learns to clone voices it never "
+            "heard.",
+        ),
+    ] = "4",
     seed: Annotated[int, typer.Option(min=0, help="Of the weights and of the batches.")] = 0,
     output_dir: Annotated[Path, typer.Option(help="Where everything is written.")] = Path("demo"),
     debug: Debug = False,
@@ -44,11 +70,13 @@ def demo(
     from rich.console import Console
 
     console = Console()
+    many = voices == MANY
+    minutes = minutes or MINUTES[many]
     corpus = _make_corpus(output_dir, voices=voices, console=console)
     load_tensorflow()
     from myxtts.training import make_trainer
 
-    config = _config(corpus, output_dir / "run", minutes=minutes, seed=seed)
+    config = _config(corpus, output_dir / "run", minutes=minutes, seed=seed, many=many)
     with make_trainer(config) as trainer:
         run = trainer.run.path
         if _is_finished(run):
@@ -62,7 +90,7 @@ def demo(
                 console.print("Stopped; the same command goes on from there.")
                 raise typer.Exit(128 + stats["stopped_by"])
             (run / FINISHED).touch()
-    speech = _speak(run, corpus, output_dir / "speech")
+    speech = _speak(run, _held_out(corpus, many=many), output_dir / "speech")
     console.print("\nListen to what it says (and look: each has a picture beside it):")
     for path, text in speech:
         console.print(f"  {path}  [dim]{text}[/dim]", highlight=False)
@@ -71,8 +99,8 @@ def demo(
     console.print("on your own recordings:")
     programs = _where_programs_are()
     for command in (
-        _speaking_command(run, corpus, output_dir / "mine.wav"),
-        f"python -m benchmarks.intelligibility {run}",
+        _speaking_command(run, corpus, output_dir / "mine.wav", many=many),
+        f"python -m benchmarks.{'voices' if many else 'intelligibility'} {run}",
         f"tensorboard --logdir {run / 'tensorboard'}",
         "myxtts train --train-data YOUR_FOLDER --checkpoint-dir runs/my-voice",
     ):
@@ -96,10 +124,11 @@ def _is_finished(run: Path) -> bool:
     return (run / FINISHED).exists()
 
 
-def _make_corpus(output_dir: Path, *, voices: int, console: Any) -> Path:
+def _make_corpus(output_dir: Path, *, voices: str, console: Any) -> Path:
     from rich.progress import Progress
 
     from myxtts.data.demo import make_demo_corpus
+    from myxtts.data.many_voices import make_many_voices_corpus
 
     folder = output_dir / "corpus"
     try:
@@ -110,24 +139,29 @@ def _make_corpus(output_dir: Path, *, voices: int, console: Any) -> Path:
         ) from error
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("espeak-ng speaks the corpus", total=None)
-        summary = make_demo_corpus(
-            folder,
-            voices=voices,
-            progress=lambda done, total: progress.update(bar, completed=done, total=total),
-        )
+
+        def show(done: int, total: int) -> None:
+            progress.update(bar, completed=done, total=total)
+
+        if voices == MANY:
+            summary = make_many_voices_corpus(folder, progress=show)
+        else:
+            summary = make_demo_corpus(folder, voices=int(voices), progress=show)
+    unseen = len(summary.unseen_speakers)
     console.print(
         f"Corpus: {summary.num_clips} clips, {summary.seconds / 60:.1f} minutes, "
         f"{len(summary.speakers)} voices, in {folder}"
+        + (f"; {unseen} more voices are kept apart, to be cloned" if unseen else "")
     )
     return folder
 
 
-def _config(corpus: Path, run: Path, *, minutes: float, seed: int) -> XTTSConfig:
+def _config(corpus: Path, run: Path, *, minutes: float, seed: int, many: bool) -> XTTSConfig:
     """What learns quickest on a small corpus: one shape, a high rate, a short average."""
     from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSConfig
 
     return XTTSConfig(
-        model=ModelConfig(size="tiny"),
+        model=ModelConfig(size="tiny", **({"voice_dim": MANY_VOICES_DIM} if many else {})),
         data=DataConfig(
             train_data=corpus,
             static_shapes="one",
@@ -169,54 +203,87 @@ def _train(trainer: XTTSTrainer, *, minutes: float) -> dict[str, Any]:
     return trainer.train(on_step=plan_the_rest)
 
 
-def _speak(run: Path, corpus: Path, folder: Path) -> list[tuple[Path, str]]:
+@dataclass(frozen=True)
+class _Saying:
+    """A sentence to be said in someone's voice, and how they said it themselves."""
+
+    name: str
+    speaker: str
+    text: str
+    original: Path
+    references: list[Path]
+
+
+def _held_out(corpus: Path, *, many: bool) -> list[_Saying]:
+    """What to say at the end, and in whose voice."""
+    from myxtts.data import demo
+    from myxtts.data.ljspeech import read_manifest
+
+    def read(manifest: str) -> list[tuple[Path, Clip]]:
+        listed = read_manifest(corpus / manifest)
+        return [(listed.folder / clip.audio, clip) for clip in listed]
+
+    new_sentences, new_words = read(demo.NEW_SENTENCES_MANIFEST), read(demo.NEW_WORDS_MANIFEST)
+    chosen = [
+        (f"{name}_{number}", clip, new_sentences + new_words)
+        for name, clips in (("new_sentence", new_sentences), ("new_words", new_words))
+        for number, clip in enumerate(clips[:SENTENCES], start=1)
+    ]
+    if many:
+        references, tests = read(demo.UNSEEN_REFERENCES_MANIFEST), read(demo.UNSEEN_TESTS_MANIFEST)
+        first_of_each = list({clip.speaker: (path, clip) for path, clip in tests[::-1]}.values())
+        chosen += [
+            (f"unseen_voice_{number}", clip, references)
+            for number, clip in enumerate(first_of_each[::-1][:UNSEEN_SPEAKERS], start=1)
+        ]
+    return [
+        _Saying(name, clip.speaker, clip.text, path, _recordings(clip, others)[:REFERENCES])
+        for name, (path, clip), others in chosen
+    ]
+
+
+def _recordings(clip: Clip, among: list[tuple[Path, Clip]]) -> list[Path]:
+    """Other recordings of a clip's speaker."""
+    return [p for p, other in among if other.speaker == clip.speaker and other.text != clip.text]
+
+
+def _speak(run: Path, sayings: list[_Saying], folder: Path) -> list[tuple[Path, str]]:
     """Say held-out sentences in the corpus's voices; returns files and texts."""
     import soundfile
 
-    from myxtts.data.demo import NEW_SENTENCES_MANIFEST, NEW_WORDS_MANIFEST
-    from myxtts.data.ljspeech import read_manifest
     from myxtts.inference.synthesizer import Synthesizer
     from myxtts.observe.pictures import draw_speech
 
     synthesizer = Synthesizer.load(run)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, manifest in (
-        ("new_sentence", read_manifest(corpus / NEW_SENTENCES_MANIFEST)),
-        ("new_words", read_manifest(corpus / NEW_WORDS_MANIFEST)),
-    ):
-        clips = list(manifest)
-        for number, clip in enumerate(clips[:SENTENCES], start=1):
-            others = [c for c in clips if c.speaker == clip.speaker and c.text != clip.text]
-            (speech,) = synthesizer.perform(
-                [clip.text], references=[manifest.folder / c.audio for c in others[:3]]
-            )
-            path = folder / f"{name}_{number}_{clip.speaker}.wav"
-            soundfile.write(path, speech.wave.clip(-1, 1), synthesizer.sample_rate, "PCM_16")
-            picture = draw_speech(
-                {
-                    "original": synthesizer.mel_of(manifest.folder / clip.audio),
-                    "synthesis": speech.mel,
-                },
-                alignment=speech.alignment,
-                symbols=speech.symbols,
-                pitch={"synthesis": speech.pitch},
-                title=clip.text,
-            )
-            path.with_suffix(".png").write_bytes(picture)
-            written.append((path, clip.text))
+    for saying in sayings:
+        (speech,) = synthesizer.perform([saying.text], references=saying.references)
+        path = folder / f"{saying.name}_{saying.speaker}.wav"
+        soundfile.write(path, speech.wave.clip(-1, 1), synthesizer.sample_rate, "PCM_16")
+        picture = draw_speech(
+            {"original": synthesizer.mel_of(saying.original), "synthesis": speech.mel},
+            alignment=speech.alignment,
+            symbols=speech.symbols,
+            pitch={"synthesis": speech.pitch},
+            title=saying.text,
+        )
+        path.with_suffix(".png").write_bytes(picture)
+        written.append((path, saying.text))
     return written
 
 
-def _speaking_command(run: Path, corpus: Path, output: Path) -> str:
-    """A command line that works as it is printed."""
+def _speaking_command(run: Path, corpus: Path, output: Path, *, many: bool) -> str:
+    """A command line that works as it is printed, if possible with a voice never heard."""
     import soundfile
 
-    from myxtts.data.demo import NEW_SENTENCES_MANIFEST
+    from myxtts.data.demo import NEW_SENTENCES_MANIFEST, UNSEEN_REFERENCES_MANIFEST
     from myxtts.data.ljspeech import read_manifest
     from myxtts.inference.references import LEAST_SECONDS
 
-    manifest = read_manifest(corpus / NEW_SENTENCES_MANIFEST)
+    manifest = read_manifest(
+        corpus / (UNSEEN_REFERENCES_MANIFEST if many else NEW_SENTENCES_MANIFEST)
+    )
     recordings = [manifest.folder / clip.audio for clip in manifest]
     long = (path for path in recordings if soundfile.info(path).duration >= LEAST_SECONDS)
     flags = {

@@ -86,20 +86,18 @@ def synthesize(
     start_logging()
     if model is None:
         raise ConfigError("There is no voice to speak with.", "--model RUN_OR_EXPORT")
-    from myxtts.data.text import check_language  # late: --help must be quick
-    from myxtts.inference.references import read_references
-    from myxtts.inference.script import check_delivery
+    from myxtts.inference.references import read_references  # late: --help must be quick
+    from myxtts.inference.script import Delivery
     from myxtts.inference.voice_files import load_voice
 
-    check_delivery(speed=speed, pitch_shift=pitch_shift)
-    if language is not None:
-        language = check_language(language)
     target = _check_output(output)
     words = _read_text(source, text, text_file)
     pieces = read_references(reference or [])
     voice_files = load_voice(model)
-    language = language or voice_files.language
-    parts = _plan(words, target, voice_files, language)
+    delivery = Delivery(
+        language or voice_files.language, speed=speed, pitch_shift=pitch_shift, seed=seed
+    )
+    parts = _plan(words, target, voice_files, delivery.language)
     load_tensorflow()
     from myxtts.inference.synthesizer import Synthesizer
     from myxtts.pipeline.hardware import HARDWARE
@@ -110,14 +108,7 @@ def synthesize(
     began = time.monotonic()
 
     def speak(script: list[Line]) -> Iterator[Any]:
-        return synthesizer.read(
-            script,
-            voice=voice,
-            language=language,
-            speed=speed,
-            pitch_shift=pitch_shift,
-            seed=seed,
-        )
+        return synthesizer.read(script, voice=voice, delivery=delivery)
 
     seconds = _write(parts, speak, sample_rate=synthesizer.sample_rate)
     took = time.monotonic() - began

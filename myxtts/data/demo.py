@@ -6,6 +6,7 @@ import csv
 import hashlib
 import json
 import os
+import random
 import shutil
 import time
 import uuid
@@ -19,18 +20,22 @@ import numpy as np
 
 from myxtts.data import espeak
 from myxtts.data.audio import SAMPLE_RATE
-from myxtts.data.demo_sentences import draw_texts
+from myxtts.data.demo_sentences import HELD_OUT_SLOTS, SLOTS, draw_slot_sentences, draw_texts
 from myxtts.errors import DataError
 
 SETTINGS_FILE = "demo.json"
 TRAIN_MANIFEST = "metadata.csv"
 NEW_SENTENCES_MANIFEST = "heldout/metadata_new_sentences.csv"  # trained words, new combinations
 NEW_WORDS_MANIFEST = "heldout/metadata_new_words.csv"  # every word of it never heard in training
+UNSEEN_REFERENCES_MANIFEST = "unseen/metadata_references.csv"  # of voices never trained on
+UNSEEN_TESTS_MANIFEST = "unseen/metadata_tests.csv"  # held-out sentences, the same for each of them
 MANIFEST_COLUMNS = ("audio_file", "text", "speaker_name", "language")
 
 _FORMAT = 1  # raised when the same settings would give other files
 _LEVEL = 0.1  # root mean square of every clip, of full scale
 _PEAK = 0.95
+_UNSEEN_REFERENCES = 3  # clips of each unseen voice to listen to
+_UNSEEN_TESTS = 2  # sentences of trained words for each to say, and as many of unseen words
 _LEFTOVER_SECONDS = 3600  # a corpus takes seconds; an older partial folder has no owner any more
 
 
@@ -43,6 +48,7 @@ class DemoVoice:
     rate: int = 150
     pitch: int = 50
     pitch_range: int = 50
+    formants: float = 1.0  # of a longer (below 1) or a shorter throat; pitch moves along
 
 
 # The variants a recogniser reads well (DESIGN: 0.97 and more); the first is the single voice.
@@ -59,6 +65,7 @@ class DemoSummary:
     num_held_out: int
     seconds: float
     reused: bool
+    unseen_speakers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,7 @@ def make_demo_corpus(
     folder: Path,
     *,
     voices: int | Sequence[DemoVoice] = len(DEMO_VOICES),
+    unseen_voices: Sequence[DemoVoice] = (),
     sentences: int = 400,
     held_out: int = 40,
     seed: int = 0,
@@ -82,11 +90,14 @@ def make_demo_corpus(
 
     `voices` counts the speakers (1 gives a single voice) or lists them, `sentences` counts the
     training clips, `held_out` the clips of each of the two held-out sets; all are shared out
-    between the speakers. `progress` is told the clips done and the clips in all. The folder
+    between the speakers. Unseen voices speak nothing of those, only references and tests of their
+    own. `progress` is told the clips done and the clips in all. The folder
     appears when it is whole.
     """
     folder = Path(folder).expanduser().resolve()
-    clips = _plan_clips(_choose_voices(voices), sentences=sentences, held_out=held_out, seed=seed)
+    chosen = _choose_voices(voices)
+    _choose_voices([*chosen, *unseen_voices])  # names differ between the two as well
+    clips = _plan_clips(chosen, unseen_voices, sentences=sentences, held_out=held_out, seed=seed)
     settings = {"format": _FORMAT, "seed": seed, "clips": len(clips), "plan": _digest(clips)}
     if summary := _existing(folder, settings):
         return summary
@@ -125,11 +136,16 @@ def _is_plain(name: str) -> bool:
 
 
 def _plan_clips(
-    voices: Sequence[DemoVoice], *, sentences: int, held_out: int, seed: int
+    voices: Sequence[DemoVoice],
+    unseen_voices: Sequence[DemoVoice],
+    *,
+    sentences: int,
+    held_out: int,
+    seed: int,
 ) -> list[_Clip]:
     """Decide every clip from the settings alone."""
     texts = draw_texts(num_sentences=sentences, num_held_out=held_out, seed=seed)
-    return [
+    clips = [
         _Clip(manifest, f"wavs/{prefix}_{index:04d}_{voice.name}.wav", text, voice)
         for manifest, prefix, listed in (
             (TRAIN_MANIFEST, "demo", texts.train),
@@ -139,11 +155,38 @@ def _plan_clips(
         for index, text in enumerate(listed)
         for voice in (voices[index % len(voices)],)
     ]
+    used = [*texts.train, *texts.new_sentences, *texts.new_words]
+    return clips + _plan_unseen(unseen_voices, avoid=used, seed=seed)
+
+
+def _plan_unseen(voices: Sequence[DemoVoice], *, avoid: Sequence[str], seed: int) -> list[_Clip]:
+    """References of each voice, all different, and tests that all voices share."""
+    rng = random.Random(f"unseen {seed}")  # noqa: S311 - a shuffle, not a secret
+    num_references = _UNSEEN_REFERENCES * len(voices)
+    drawn = draw_slot_sentences(
+        SLOTS, num_sentences=num_references + _UNSEEN_TESTS, rng=rng, avoid=avoid
+    )
+    tests = drawn[num_references:] + draw_slot_sentences(
+        HELD_OUT_SLOTS, num_sentences=_UNSEEN_TESTS, rng=rng, avoid=avoid
+    )
+    said = [
+        (UNSEEN_REFERENCES_MANIFEST, "reference", drawn[i : num_references : len(voices)], voice)
+        for i, voice in enumerate(voices)
+    ] + [(UNSEEN_TESTS_MANIFEST, "test", tests, voice) for voice in voices]
+    return [
+        _Clip(manifest, f"wavs/{prefix}_{index:04d}_{voice.name}.wav", text, voice)
+        for manifest, prefix, listed, voice in said
+        for index, text in enumerate(listed)
+    ]
 
 
 def _digest(clips: Sequence[_Clip]) -> str:
     # Covers texts and voices, so a release with other sentences does not take this for its own.
-    return hashlib.sha256(json.dumps([asdict(clip) for clip in clips]).encode()).hexdigest()
+    plan = [asdict(clip) for clip in clips]
+    for clip in plan:
+        if clip["voice"]["formants"] == 1.0:  # a later setting: older corpora stay valid without it
+            del clip["voice"]["formants"]
+    return hashlib.sha256(json.dumps(plan).encode()).hexdigest()
 
 
 def _speak_clips(
@@ -156,7 +199,7 @@ def _speak_clips(
     for num_done, clip in enumerate(clips, start=1):
         path = (folder / clip.manifest).parent / clip.audio_file
         path.parent.mkdir(parents=True, exist_ok=True)
-        samples = _spoken(clip.text, clip.voice)
+        samples = speak_clip(clip.text, clip.voice)
         soundfile.write(path, samples, SAMPLE_RATE, subtype="PCM_16")
         rows.setdefault(clip.manifest, []).append(clip)
         seconds += len(samples) / SAMPLE_RATE if clip.manifest == TRAIN_MANIFEST else 0.0
@@ -167,28 +210,33 @@ def _speak_clips(
             writer = csv.writer(file, delimiter="|", lineterminator="\n")
             writer.writerow(MANIFEST_COLUMNS)
             writer.writerows((c.audio_file, c.text, c.voice.name, "en") for c in listed)
+    listed_unseen = rows.get(UNSEEN_REFERENCES_MANIFEST, [])
+    num_unseen = len(listed_unseen) + len(rows.get(UNSEEN_TESTS_MANIFEST, []))
     return {
-        "speakers": list(dict.fromkeys(clip.voice.name for clip in clips)),
+        "speakers": list(dict.fromkeys(clip.voice.name for clip in rows[TRAIN_MANIFEST])),
+        "unseen_speakers": list(dict.fromkeys(clip.voice.name for clip in listed_unseen)),
         "num_clips": len(rows[TRAIN_MANIFEST]),
-        "num_held_out": len(clips) - len(rows[TRAIN_MANIFEST]),
+        "num_held_out": len(clips) - len(rows[TRAIN_MANIFEST]) - num_unseen,
         "seconds": round(seconds, 3),
         "espeak_ng": espeak.library_version(),
     }
 
 
-def _spoken(text: str, voice: DemoVoice) -> np.ndarray:
+def speak_clip(text: str, voice: DemoVoice) -> np.ndarray:
+    """What a voice says, as 16-bit samples at our rate, as loud as every other clip."""
     samples, rate = espeak.speak(
         text,
         voice=voice.espeak_voice,
-        rate=voice.rate,
+        rate=round(voice.rate / voice.formants),  # so that playing it faster or slower makes up
         pitch=voice.pitch,
         pitch_range=voice.pitch_range,
     )
     wave = samples.astype(np.float64) / 32768
-    if rate != SAMPLE_RATE:
+    played_at = rate * voice.formants
+    if played_at != SAMPLE_RATE:
         import soxr
 
-        wave = soxr.resample(wave, rate, SAMPLE_RATE)
+        wave = soxr.resample(wave, played_at, SAMPLE_RATE)
     level, peak = np.sqrt(np.mean(wave**2)), np.max(np.abs(wave))
     wave *= min(_LEVEL / level, _PEAK / peak)
     return np.rint(wave * 32767).astype(np.int16)
@@ -228,6 +276,7 @@ def _summary(folder: Path, facts: dict[str, Any], *, reused: bool) -> DemoSummar
         num_held_out=facts["num_held_out"],
         seconds=facts["seconds"],
         reused=reused,
+        unseen_speakers=tuple(facts.get("unseen_speakers", ())),
     )
 
 

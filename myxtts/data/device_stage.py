@@ -77,7 +77,7 @@ class _OneThread:
     def __init__(self, function: Any) -> None:
         self._function = function
 
-    def __call__(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def __call__(self, batch: dict[str, tf.Tensor]) -> Any:
         with tf.experimental.function_executor_type("SINGLE_THREADED_EXECUTOR"):
             return self._function(batch)
 

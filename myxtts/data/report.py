@@ -4,89 +4,43 @@ from __future__ import annotations
 
 import math
 import re
-import secrets
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
-from html import escape
 from pathlib import Path
-from typing import Literal
 
-from myxtts.data.report_words import PERSIAN, PERSIAN_DIGITS
+from myxtts.data.report_words import PERSIAN
 from myxtts.data.summary import EXAMPLES, DataSummary
-from myxtts.errors import MyXTTSError
+from myxtts.observe.page import Language, Page, isolate, write_page
 
 MAX_ROWS = 20  # speakers, languages or symbols shown
 MAX_NAME = 80  # characters of a file's or speaker's name shown
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 760, 300, 70, 24, 52  # the histogram and its margins
 
-# Bars are SVG and not backgrounds, which browsers leave out of print.
 CSS = """
-:root{color-scheme:light dark;--page:#fff;--ink:#1c2127;--soft:#5a6572;--line:#dde2e8;
---bar:#2f6fb3;--bad:#b4501e}
-@media screen and (prefers-color-scheme:dark){:root{--page:#15181c;--ink:#e4e8ec;--soft:#9aa5b1;
---line:#323a43;--bar:#6ba6e6;--bad:#ee9a62}}
-body{margin:0 auto;padding:2rem 1.25rem;max-width:54rem;background:var(--page);color:var(--ink);
-font:15px/1.6 Vazirmatn,system-ui,"Segoe UI",Tahoma,sans-serif}
-h1{font-size:1.6rem;line-height:1.3;margin:0 0 1.25rem}
-h2{font-size:1.1rem;margin:2.25rem 0 .6rem;break-after:avoid}
-h1,td{overflow-wrap:anywhere}
-.cards{display:flex;flex-wrap:wrap;gap:.5rem 2.5rem;margin-bottom:1.5rem}
-.cards b{display:block;font-size:1.9rem;line-height:1.25;font-weight:600;color:var(--ink)}
-.cards,.more,th{color:var(--soft)}.note{color:var(--bad)}.note{font-weight:600}
-table{width:100%;border-collapse:collapse}tr{break-inside:avoid}
-th,td{text-align:start;vertical-align:top;padding:.4rem 0;padding-inline-end:1.25rem}
-th{font-weight:600;font-size:.85rem;white-space:nowrap}th,td{border-bottom:1px solid var(--line)}
-.num{text-align:end;font-variant-numeric:tabular-nums;white-space:nowrap}
 .bars{table-layout:fixed}.bars td{padding-block:.12rem;vertical-align:middle;border:0}
 .bars td:first-child{width:30%}.bars td:last-child{width:5rem;padding-inline-end:0}
-.id{font-size:.9em}code{font:inherit;white-space:nowrap}.symbol{font-size:1.3em;line-height:1}
-svg{display:block;width:100%}.chart{break-inside:avoid;direction:ltr}
-rect{fill:var(--bar)}line{stroke:var(--line)}
-text{fill:var(--soft);font-size:12px;text-anchor:middle}
-@media print{body{max-width:none;padding:0;font-size:10.5pt}}
+.symbol{font-size:1.3em;line-height:1}
 """
 
 
 def write_report(
-    path: Path, summary: DataSummary, *, title: str, language: Literal["en", "fa"] = "en"
+    path: Path, summary: DataSummary, *, title: str, language: Language = "en"
 ) -> None:
     """Write the report whole or not at all; a report already there is replaced."""
-    page = _Page(language).render(summary, title)
-    draft = path.parent / f".report-{secrets.token_hex(4)}.tmp"
-    try:
-        try:
-            # A name that was no UTF-8 is still shown, with its odd bytes made visible.
-            draft.write_text(page, encoding="utf-8", errors="backslashreplace")
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
-    except OSError as error:
-        problem = f"The report {path} cannot be written: {error.strerror}"
-        remedy = "name a file in a folder that exists and may be written to"
-        raise MyXTTSError(problem, remedy) from error
+    page = _DataPage(language, PERSIAN)
+    write_page(path, page.frame(title, page.body(summary), css=CSS))
 
 
-class _Page:
-    """A report in one language: its words, digits and side."""
+class _DataPage(Page):
+    """What the check found, in one language."""
 
-    def __init__(self, language: Literal["en", "fa"]) -> None:
-        self.language, self.rtl = language, language == "fa"
-
-    def say(self, english: str, *values: str) -> str:
-        words = PERSIAN.get(english, english) if self.rtl else english
-        return escape(words.format(*values) if values else words)
-
-    def number(self, value: float, decimals: int = 0) -> str:
-        digits = f"{value:,.{decimals}f}"
-        return digits.translate(PERSIAN_DIGITS) if self.rtl else digits
-
-    def render(self, summary: DataSummary, title: str) -> str:
+    def body(self, summary: DataSummary) -> str:
+        """Everything below the title."""
         dropped = summary.listed - summary.kept
         cards = {"clips listed": summary.listed, "kept": summary.kept, "dropped": dropped}
         shown = [f"<div><b>{self.number(n)}</b>{self.say(name)}</div>" for name, n in cards.items()]
         shown.append(f"<div><b>{self.number(summary.hours, 2)}</b>{self.say('hours')}</div>")
-        parts = [f'<h1>{_isolate(title)}</h1>\n<div class="cards">{"".join(shown)}</div>']
+        parts = [f'<div class="cards">{"".join(shown)}</div>']
         if not summary.kept:
             parts.append(f'<p class="note">{self.say("Nothing is left to train on.")}</p>')
         if dropped:
@@ -96,22 +50,7 @@ class _Page:
             parts.append(self._bars("Languages", summary.languages))
             parts.append(self._histogram(summary.histogram))
             parts += [self._symbols(summary.unknown_symbols), self._warnings(summary)]
-        side, body = "rtl" if self.rtl else "ltr", "\n".join(parts)
-        return (
-            f'<!DOCTYPE html>\n<html lang="{self.language}" dir="{side}"><head>'
-            '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-            f"<title>{escape(title)}</title><style>{CSS}</style></head>\n"
-            f"<body>\n{body}\n</body></html>\n"
-        )
-
-    def _table(self, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-        """Rows of ready cells; the second column holds numbers."""
-        lines = [("th", tuple(map(self.say, heads))), *(("td", row) for row in rows)]
-        body = ""
-        for tag, (first, number, *rest) in lines:
-            others = "".join(f"<{tag}>{cell}</{tag}>" for cell in rest)
-            body += f'<tr><{tag}>{first}</{tag}><{tag} class="num">{number}</{tag}>{others}</tr>\n'
-        return f"<table>{body}</table>"
+        return "\n".join(parts)
 
     def _dropped(self, summary: DataSummary) -> str:
         rows = []
@@ -119,7 +58,7 @@ class _Page:
             way_out = re.sub(r"--[\w-]+", r"<code>\g<0></code>", self.say(remedy))
             names = _names(summary.dropped[reason])
             rows.append((self.say(reason), self.number(count), names, way_out))
-        return self._table(("Dropped because", "Clips", "For example", "What to do"), rows)
+        return self.table(("Dropped because", "Clips", "For example", "What to do"), rows)
 
     def _more(self, counts: Counter[str]) -> str:
         more = len(counts) - MAX_ROWS
@@ -172,7 +111,7 @@ class _Page:
             shown, points = _describe(symbol)
             rows.append((shown, self.number(count), points))
         head = f"<h2>{self.say('Symbols the tokenizer does not know')}</h2>"
-        table = self._table(("Symbol", "Times", "Code points"), rows)
+        table = self.table(("Symbol", "Times", "Code points"), rows)
         return f"{head}{table}{self._more(counts)}" if rows else ""
 
     def _warnings(self, summary: DataSummary) -> str:
@@ -181,18 +120,13 @@ class _Page:
             "Mostly silent": summary.mostly_silent,
         }
         rows = [(self.say(k), self.number(len(v)), _names(v)) for k, v in found.items() if v]
-        table = self._table(("Warnings", "Clips", "For example"), rows)
+        table = self.table(("Warnings", "Clips", "For example"), rows)
         return f"<br>{table}" if rows else ""
-
-
-def _isolate(text: str, kind: str = "") -> str:
-    """Text from the data: escaped, and kept from turning the words around it."""
-    return f'<bdi class="{kind}">{escape(text)}</bdi>' if kind else f"<bdi>{escape(text)}</bdi>"
 
 
 def _names(names: list[str]) -> str:
     short = (name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…" for name in names)
-    return "".join(f'<div class="id">{_isolate(name)}</div>' for name in list(short)[:EXAMPLES])
+    return "".join(f'<div class="id">{isolate(name)}</div>' for name in list(short)[:EXAMPLES])
 
 
 def _label(x: float, y: float, text: str, *, turned: bool = False) -> str:
@@ -204,4 +138,4 @@ def _describe(symbol: str) -> tuple[str, str]:
     """A symbol and its code points; a mark gets a letter's place, the invisible only its name."""
     shown = f"◌{symbol}" if unicodedata.combining(symbol[0]) else symbol
     points = (f"U+{ord(char):04X} {unicodedata.name(char, '')}" for char in symbol)
-    return _isolate(shown if symbol.isprintable() else "", "symbol"), _isolate(", ".join(points))
+    return isolate(shown if symbol.isprintable() else "", "symbol"), isolate(", ".join(points))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-PERSIAN_DIGITS = str.maketrans("0123456789.,", "۰۱۲۳۴۵۶۷۸۹٫٬")
 PERSIAN = {
     "clips listed": "کلیپ در فهرست",
     "kept": "پذیرفته‌شده",

@@ -180,7 +180,7 @@ def prepare_training(
         whole = train
     else:
         table = prepared.table()
-        kept, held_out = _hold_out(table)
+        kept, held_out = hold_out(table)
         whole = table.take(np.concatenate([kept, held_out]))
         train = table.take(kept)
         validation = table.take(held_out) if len(held_out) else None
@@ -232,7 +232,7 @@ def prepare_training(
     )
 
 
-def _hold_out(table: ClipTable) -> tuple[Ints, Ints]:
+def hold_out(table: ClipTable) -> tuple[Ints, Ints]:
     """Which clips train, and which validate: by a hash of the path, so that new clips move none."""
     draws = np.array([_hash_to_unit(path) for path in table.paths])
     left = np.bincount(table.speakers, minlength=len(table.speaker_names))

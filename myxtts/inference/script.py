@@ -5,7 +5,7 @@ Needs no TensorFlow, so that a text is refused before anything heavy starts.
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from myxtts.data.text import check_language
@@ -25,6 +25,28 @@ class Line(NamedTuple):
     text: str
     ids: tuple[int, ...]
     pause: float  # seconds of silence behind it, at the usual speed
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """How a text is said, whatever it says; what cannot be spoken is refused."""
+
+    language: str
+    speed: float = 1.0
+    pitch_shift: float = 0.0  # semitones
+    seed: int = 0  # another take of voices with the flow head
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "language", check_language(self.language))
+        if not SPEEDS[0] <= self.speed <= SPEEDS[1]:
+            raise ConfigError(
+                f"The speed is {self.speed}.", f"from {SPEEDS[0]} (slow) to {SPEEDS[1]} (fast)"
+            )
+        if not PITCH_SHIFTS[0] <= self.pitch_shift <= PITCH_SHIFTS[1]:  # nor is NaN
+            raise ConfigError(
+                f"The pitch shift is {self.pitch_shift} semitones.",
+                f"from {PITCH_SHIFTS[0]:.0f} to {PITCH_SHIFTS[1]:.0f}; 12 are an octave",
+            )
 
 
 def write_script(
@@ -65,19 +87,6 @@ def write_utterance(
             "Synthesizer.speak or stream, which speak any text sentence by sentence",
         )
     return Line(text, ids, 0.0)
-
-
-def check_delivery(*, speed: float, pitch_shift: float) -> None:
-    """Refuse a speed or a shift of the pitch that cannot be spoken."""
-    if not SPEEDS[0] <= speed <= SPEEDS[1]:
-        raise ConfigError(
-            f"The speed is {speed}.", f"from {SPEEDS[0]} (slow) to {SPEEDS[1]} (fast)"
-        )
-    if not (math.isfinite(pitch_shift) and PITCH_SHIFTS[0] <= pitch_shift <= PITCH_SHIFTS[1]):
-        raise ConfigError(
-            f"The pitch shift is {pitch_shift} semitones.",
-            f"from {PITCH_SHIFTS[0]:.0f} to {PITCH_SHIFTS[1]:.0f}; 12 are an octave",
-        )
 
 
 def shorten(text: str) -> str:

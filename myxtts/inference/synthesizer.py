@@ -16,10 +16,9 @@ from myxtts.data import features
 from myxtts.data.audio import SAMPLE_RATE
 from myxtts.data.store import decode
 from myxtts.data.table import LANGUAGE_IDS
-from myxtts.data.text import check_language
 from myxtts.errors import ConfigError, DataError
 from myxtts.inference.references import PIECE_SECONDS, Recording, read_references
-from myxtts.inference.script import Line, check_delivery, write_script, write_utterance
+from myxtts.inference.script import Delivery, Line, write_script, write_utterance
 from myxtts.inference.vocoder import GriffinLim, Vocoder
 from myxtts.inference.voice_files import EXPORT_AGAIN, VoiceFiles, load_voice
 from myxtts.models.reference import Voice
@@ -156,44 +155,15 @@ class Synthesizer:
         and the seed matters to models with the flow head. A chunk holds the pause behind its
         sentence; joined, the chunks are what `say` returns.
         """
-        check_delivery(speed=speed, pitch_shift=pitch_shift)
-        language = check_language(language or self.files.language)
-        script = write_script(
-            text,
-            tokenizer=self.files.tokenizer,
-            language=language,
-            max_text_length=self.files.max_text_length,
-        )
-        return self.read(
-            script,
-            voice=voice or self.listen(references),
-            language=language,
-            speed=speed,
-            pitch_shift=pitch_shift,
-            seed=seed,
-        )
+        delivery = self._delivery(language, speed=speed, pitch_shift=pitch_shift, seed=seed)
+        script = write_script(text, **self._reading(delivery))
+        return self.read(script, voice=voice or self.listen(references), delivery=delivery)
 
-    def read(
-        self,
-        script: Iterable[Line],
-        *,
-        voice: Voice,
-        language: str,
-        speed: float = 1.0,
-        pitch_shift: float = 0.0,
-        seed: int = 0,
-    ) -> Iterator[Floats]:
+    def read(self, script: Iterable[Line], *, voice: Voice, delivery: Delivery) -> Iterator[Floats]:
         """The audio of the lines of a script, one by one, each with the pause behind it."""
         for line in script:
-            speech = self._say(
-                line,
-                voice=voice,
-                language=language,
-                speed=speed,
-                pitch_shift=pitch_shift,
-                seed=seed,
-            )
-            pause = round(line.pause / speed * self.sample_rate)
+            speech = self._say(line, voice, delivery)
+            pause = round(line.pause / delivery.speed * self.sample_rate)
             yield np.pad(_fade_ends(speech.wave, self.sample_rate), [0, pause])
 
     def perform(
@@ -203,36 +173,18 @@ class Synthesizer:
         references: Recordings = (),
         voice: Voice | None = None,
         language: str | None = None,
-        speed: float = 1.0,
-        pitch_shift: float = 0.0,
-        seed: int = 0,
+        **how: Any,
     ) -> list[Speech]:
-        """Speak each text in one go, and show what its audio was made from; for looking closer."""
-        check_delivery(speed=speed, pitch_shift=pitch_shift)
+        """Speak each text in one go, and show what its audio was made from; for looking closer.
+
+        Arguments as for `stream`.
+        """
+        delivery = self._delivery(language, **how)
         if not texts:
             return []
-        language = check_language(language or self.files.language)
-        lines = [
-            write_utterance(
-                text,
-                tokenizer=self.files.tokenizer,
-                language=language,
-                max_text_length=self.files.max_text_length,
-            )
-            for text in texts
-        ]
+        lines = [write_utterance(text, **self._reading(delivery)) for text in texts]
         voice = voice or self.listen(references)
-        return [
-            self._say(
-                line,
-                voice=voice,
-                language=language,
-                speed=speed,
-                pitch_shift=pitch_shift,
-                seed=seed,
-            )
-            for line in lines
-        ]
+        return [self._say(line, voice, delivery) for line in lines]
 
     def mel_of(self, path: str | Path) -> Floats:
         """The log-mel [F, M] of a recording, to compare with what the model makes of it."""
@@ -241,34 +193,36 @@ class Synthesizer:
             mel: Floats = features.log_mel(wave[None], tf.constant([len(wave)]))[0].numpy()
         return mel
 
-    def _say(
-        self,
-        line: Line,
-        *,
-        voice: Voice,
-        language: str,
-        speed: float,
-        pitch_shift: float,
-        seed: int,
-    ) -> Speech:
+    def _delivery(self, language: str | None, **how: Any) -> Delivery:
+        return Delivery(language or self.files.language, **how)
+
+    def _reading(self, delivery: Delivery) -> dict[str, Any]:
+        """How a text in this language is read by this voice."""
+        return {
+            "tokenizer": self.files.tokenizer,
+            "language": delivery.language,
+            "max_text_length": self.files.max_text_length,
+        }
+
+    def _say(self, line: Line, voice: Voice, delivery: Delivery) -> Speech:
         with tf.device(self._device):
             said = self._speak(
                 np.array([line.ids], np.int32),
-                np.array([LANGUAGE_IDS[language]], np.int32),
+                np.array([LANGUAGE_IDS[delivery.language]], np.int32),
                 voice.vector,
                 voice.log_pitch,
-                np.float32(speed),
-                np.float32(pitch_shift),
-                np.array([seed % 2**31, 0], np.int32),
+                np.float32(delivery.speed),
+                np.float32(delivery.pitch_shift),
+                np.array([delivery.seed % 2**31, 0], np.int32),
             )
-        mel = said["mels"][0].numpy()
-        (wave,) = self.vocoder([mel])
+        mel, pitch = said["mels"][0].numpy(), said["pitch"][0].numpy()
+        (wave,) = self.vocoder([mel], [pitch])
         return Speech(
             wave=wave,
             mel=mel,
             alignment=said["alignment"][0].numpy(),
             symbols=tuple(self.files.tokenizer.symbols[i] for i in line.ids),
-            pitch=said["pitch"][0].numpy(),
+            pitch=pitch,
         )
 
     def _utter(

@@ -24,6 +24,11 @@ OVERLAP = FFT // HOP
 # arrays are a quarter smaller; only the last inverse transform is made at the full rate.
 INNER_FFT = FFT * 3 // 4
 INNER_BINS = INNER_FFT // 2 + 1
+INNER_HOP = INNER_FFT // OVERLAP
+# The share of the buzz in a voiced frame: all of it up to 3 kHz, 0.2 from 6 kHz on.
+LOW_PITCH, HIGH_PITCH = 110.0, 170.0  # Hz between which a mel begins to show harmonics
+NARROW_BANDS = 34
+BREATH_BINS = ((3000 * FFT // SAMPLE_RATE, 6000 * FFT // SAMPLE_RATE), (0.95, 0.2))
 
 INVERSION_ROUNDS = 10  # of mel to linear; 20 are better by less than 0.03 dB
 CLIMBS = 3  # doublings: a bin finds a peak up to 8 bins away; 32 bins gain nothing
@@ -41,12 +46,17 @@ class Vocoder(Protocol):
 
     sample_rate: int
 
-    def __call__(self, log_mels: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Speak each mel; the order is kept."""
+    def __call__(
+        self, log_mels: Sequence[np.ndarray], pitches: Sequence[np.ndarray] | None = None
+    ) -> list[np.ndarray]:
+        """Speak each mel, with its pitch [F] in Hz (0: unvoiced) where known; the order is kept."""
 
 
 class GriffinLim:
     """Fast Griffin-Lim (Perraudin, Balazs and Sondergaard 2013) on the device asked for.
+
+    A mel blurs the harmonics of low voices, and of a model's own mel no more than a whisper is left
+    of them. Where the pitch is known, the rounds therefore start from a buzz of that pitch.
 
     Nothing is random: the same mel gives the same wave, alone or among others. Nothing is
     normalised: loud mels may pass ±1, and whoever writes a file clips.
@@ -71,13 +81,19 @@ class GriffinLim:
             input_signature=(
                 tf.TensorSpec([None, None, NUM_MELS], tf.float32),
                 tf.TensorSpec([None], tf.int32),
+                tf.TensorSpec([None, None, INNER_HOP], tf.float32),
+                tf.TensorSpec([None, None], tf.float32),
             ),
             autograph=False,
         )
 
-    def __call__(self, log_mels: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Speak each mel [F, M]; the waves come in the same order."""
+    def __call__(
+        self, log_mels: Sequence[np.ndarray], pitches: Sequence[np.ndarray] | None = None
+    ) -> list[np.ndarray]:
+        """Speak each mel [F, M], with its pitch [F] if known; the waves come in the same order."""
         mels = [_checked(mel, index=index) for index, mel in enumerate(log_mels)]
+        contours = pitches or [np.zeros(len(mel), np.float32) for mel in mels]
+        assert [len(contour) for contour in contours] == [len(mel) for mel in mels]
         waves = [np.zeros(0, np.float32)] * len(mels)
         by_rung: defaultdict[int, list[int]] = defaultdict(list)
         for index, mel in enumerate(mels):
@@ -87,29 +103,50 @@ class GriffinLim:
             rows = max(1, FRAMES_PER_RUN // frames)
             for begin in range(0, len(indices), rows):
                 group = indices[begin : begin + rows]
-                spoken = self._run([mels[index] for index in group], frames)
+                spoken = self._run(
+                    [mels[index] for index in group], [contours[index] for index in group], frames
+                )
                 for index, wave in zip(group, spoken, strict=True):
                     waves[index] = wave[: len(mels[index]) * HOP]
         return waves
 
-    def _run(self, mels: list[np.ndarray], frames: int) -> np.ndarray:
+    def _run(self, mels: list[np.ndarray], contours: list[np.ndarray], frames: int) -> np.ndarray:
         """Waves [B, S] of mels that fit into so many frames; what is at the floor is silent."""
         amplitudes = np.zeros([len(mels), frames, NUM_MELS], np.float32)
-        for row, mel in zip(amplitudes, mels, strict=True):
-            row[: len(mel)] = np.where(mel > np.log(LOG_FLOOR) + 1e-4, np.exp(mel), 0.0)
+        pulses = np.zeros([len(mels), frames + OVERLAP - 1, INNER_HOP], np.float32)
+        pitch = np.zeros([len(mels), frames], np.float32)
+        for row, (mel, contour) in enumerate(zip(mels, contours, strict=True)):
+            audible = mel > np.log(LOG_FLOOR) + 1e-4
+            amplitudes[row, : len(mel)] = np.where(audible, np.exp(mel), 0.0)
+            pitch[row, : len(mel)] = contour
+            if contour.any():
+                pulses[row, : len(mel) + OVERLAP - 1] = pulse_train(contour)
         lengths = np.array([len(mel) for mel in mels], np.int32)
         with tf.device(self.device) if self.device else contextlib.nullcontext():
-            waves: np.ndarray = self._invert(amplitudes, lengths).numpy()
+            waves: np.ndarray = self._invert(amplitudes, lengths, pulses, pitch).numpy()
         return waves
 
-    def _griffin_lim(self, amplitudes: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-        """Waves [B, F * HOP] of padded mel amplitudes [B, F, M]."""
+    def _griffin_lim(
+        self, amplitudes: tf.Tensor, lengths: tf.Tensor, pulses: tf.Tensor, pitch: tf.Tensor
+    ) -> tf.Tensor:
+        """Waves [B, F * HOP] of padded mel amplitudes [B, F, M], pulses as hops, and pitch."""
         frames = tf.shape(amplitudes)[1]
         filters, shares = tf.constant(_mel_filters()), tf.constant(_mel_shares())
         wanted = amplitudes * (INNER_FFT / FFT)
-        magnitude = _invert_mel(wanted, filters, shares)
         real = tf.cast(tf.range(frames) < lengths[:, None], tf.float32)
         window, scale = _window_and_scale(INNER_FFT, real)
+        buzz = tf.signal.rfft(_side_by_side(pulses, frames) * window)
+        pitch = pitch[..., None]
+        voiced = pitch > 0
+        fine = tf.where(voiced, _fine_structure(buzz, filters, shares), 1.0)
+        magnitude = _invert_mel(wanted, filters, shares, fine)
+        # The lower the voice, the less of its harmonics is in the mel: then the buzz has them all.
+        trust = tf.clip_by_value((HIGH_PITCH - pitch) / (HIGH_PITCH - LOW_PITCH), 0.0, 1.0)
+        trust = tf.where(voiced, trust, 0.0)
+        average = wanted / (tf.reduce_sum(filters, axis=0) + 1e-9)  # magnitude of a band's bins
+        combed = average @ tf.constant(_band_smoother()) @ shares * fine
+        magnitude += trust * (combed - magnitude)
+        wanted += trust * (magnitude @ filters - wanted)
 
         def step(done: tf.Tensor, spectrum: tf.Tensor, before: tf.Tensor) -> tuple[tf.Tensor, ...]:
             hops = _overlap_add(tf.signal.irfft(spectrum) * window) * scale
@@ -122,7 +159,7 @@ class GriffinLim:
             ratio = magnitude * (gain @ shares) / level
             return done + 1, moved * tf.complex(ratio, tf.zeros_like(ratio)), hops
 
-        phase = _starting_phase(magnitude)
+        phase = tf.where(voiced, tf.math.angle(buzz), _starting_phase(magnitude))
         spectrum = tf.complex(magnitude * tf.cos(phase), magnitude * tf.sin(phase))
         still = _overlap_add(tf.signal.irfft(spectrum) * window) * scale
         _, spectrum, _ = tf.while_loop(
@@ -141,14 +178,42 @@ def rung(frames: int) -> int:
     return -(-frames // step) * step
 
 
-def _invert_mel(amplitudes: tf.Tensor, filters: tf.Tensor, shares: tf.Tensor) -> tf.Tensor:
+def pulse_train(contour: np.ndarray) -> np.ndarray:
+    """A pulse for each period of a pitch contour [F] in Hz, as hops [F + 3, N / 4]."""
+    voiced = np.flatnonzero(contour)
+    # Between voiced stretches the pitch glides on, so that each begins somewhere in its period.
+    middles = np.arange(len(contour)) + OVERLAP / 2  # of the frames, in hops
+    times = np.arange((len(contour) + OVERLAP - 1) * INNER_HOP) / INNER_HOP
+    pitch = np.interp(times, middles[voiced], contour[voiced])
+    periods = np.cumsum(pitch / (SAMPLE_RATE * INNER_FFT / FFT))
+    ends = np.flatnonzero(np.diff(np.floor(periods)) > 0)
+    # A pulse falls between two samples, and is shared between them.
+    late = (np.ceil(periods[ends]) - periods[ends]) / (periods[ends + 1] - periods[ends])
+    train = np.zeros(len(times), np.float32)
+    train[ends] += 1.0 - late
+    train[ends + 1] += late
+    return train.reshape(-1, INNER_HOP)
+
+
+def _fine_structure(buzz: tf.Tensor, filters: tf.Tensor, shares: tf.Tensor) -> tf.Tensor:
+    """How a buzz's spectrum [B, F, K] stands out of its own mel; flat where voices have breath."""
+    level = tf.abs(buzz)
+    smooth = (level @ filters / (tf.reduce_sum(filters, axis=0) + 1e-9)) @ shares
+    buzzing = tf.constant(np.interp(np.arange(INNER_BINS), *BREATH_BINS), tf.float32)
+    return 1.0 + buzzing * (level / (smooth + 1e-6) - 1.0)
+
+
+def _invert_mel(
+    amplitudes: tf.Tensor, filters: tf.Tensor, shares: tf.Tensor, fine: tf.Tensor
+) -> tf.Tensor:
     """Non-negative magnitudes [B, F, K] whose mels come closest to those given.
 
+    Of all there are, those that keep the fine structure [B, F, K] they start with.
     Richardson and Lucy's update: every bin is scaled by what its bands lack. Measured on speech it
     beats the clipped pseudo-inverse by 0.4 dB and non-negative least squares by 0.13 dB, because
     it weighs errors by their share of a band and so does not sacrifice the quiet bands.
     """
-    magnitude = amplitudes @ shares
+    magnitude = amplitudes @ shares * fine
     for _ in range(INVERSION_ROUNDS):
         magnitude *= (amplitudes / (magnitude @ filters + 1e-12)) @ shares
     return magnitude
@@ -217,6 +282,20 @@ def _overlap_add(frames: tf.Tensor) -> tf.Tensor:
 def _side_by_side(hops: tf.Tensor, frames: tf.Tensor) -> tf.Tensor:
     """Frames [B, F, N] of hops [B, F + 3, N / 4]."""
     return tf.concat([hops[:, i : i + frames] for i in range(OVERLAP)], axis=-1)
+
+
+@lru_cache(maxsize=1)
+def _band_smoother() -> np.ndarray:
+    """What takes a low voice's harmonics out of a mel [M, M]: they lie two or three bands apart.
+
+    Only in the narrow bands up to 1.5 kHz; the wider ones above hold several harmonics each.
+    """
+    smoother = np.eye(NUM_MELS, dtype=np.float32)
+    for band in range(NARROW_BANDS):
+        places = np.clip(np.arange(band - 2, band + 3), 0, NUM_MELS - 1)
+        smoother[:, band] = 0.0
+        np.add.at(smoother[:, band], places, np.array([1, 2, 3, 2, 1], np.float32) / 9)
+    return smoother
 
 
 @lru_cache(maxsize=1)

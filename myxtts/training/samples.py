@@ -34,17 +34,20 @@ class Sampler:
             )
             spoken = self._speak(rows["tokens"], rows["token_lengths"], rows["languages"], voice)
         spoken = {name: value.numpy() for name, value in spoken.items()}
-        mels = [m[:n] for m, n in zip(spoken["mels"], spoken["mel_lengths"], strict=True)]
+        mels, pitches = (
+            [row[:n] for row, n in zip(spoken[name], spoken["mel_lengths"], strict=True)]
+            for name in ("mels", "pitch")
+        )
         folder.mkdir(parents=True, exist_ok=True)
         paths = []
-        for number, wave in enumerate(self._vocoder(mels)):
+        for number, wave in enumerate(self._vocoder(mels, pitches)):
             tokens = rows["tokens"].numpy()[number, : int(rows["token_lengths"][number])]
             original = rows["mels"].numpy()[number, : int(rows["mel_lengths"][number])]
             picture = draw_speech(
                 {"original": original, "synthesis": mels[number]},
                 alignment=spoken["alignment"][number, : len(tokens), : len(mels[number])],
                 symbols=[self._symbols[token] for token in tokens] if self._symbols else (),
-                pitch={"synthesis": spoken["pitch"][number, : len(mels[number])]},
+                pitch={"synthesis": pitches[number]},
                 title=f"step {step}, sample {number + 1}",
             )
             path = folder / f"sample_{number + 1}.wav"

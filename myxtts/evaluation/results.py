@@ -1,0 +1,231 @@
+"""What an evaluation found: marks of every clip, and the numbers they come to."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from myxtts.evaluation.held_out import Clip
+from myxtts.evaluation.pitch import Sound
+
+Column = Literal["original", "vocoder copy", "synthesis"]
+ORIGINAL: Column = "original"
+COPY: Column = "vocoder copy"
+SYNTHESIS: Column = "synthesis"
+COLUMNS: tuple[Column, ...] = (ORIGINAL, COPY, SYNTHESIS)
+
+Unit = Literal["share", "dB", "factor", "s"]
+
+
+class Marks(NamedTuple):
+    """One audio of a clip, measured against the original; None or NaN: not measured."""
+
+    words: float | None  # share of the words heard in their places
+    nearest: str | None  # the voice it is closest to
+    cepstral_db: float
+    pitch_error: float
+    contour_error: float
+    voicing_error: float
+
+
+class Note(NamedTuple):
+    """What was not measured, and why."""
+
+    text: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class ClipResult:
+    """One clip: its marks as recorded, as copied by the vocoder, and as spoken by the model."""
+
+    clip: Clip
+    words: str | None  # "trained", "unseen", or a free text
+    marks: Mapping[Column, Marks]
+    seconds: Mapping[Column, float]  # of audio
+    took_s: Mapping[Column, float]  # to make it
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A clip to look at and listen to."""
+
+    clip: Clip
+    waves: Mapping[Column, npt.NDArray[np.float32]]
+    sounds: Mapping[Column, Sound]
+    alignment: npt.NDArray[np.float32]  # of the synthesis, [T, F]
+    symbols: tuple[str, ...]
+
+
+class Measure(NamedTuple):
+    """A row of the table."""
+
+    name: str
+    unit: Unit
+    of: Callable[[Sequence[ClipResult], Column], float | None]
+    meaning: str
+
+
+def _mean_words(kind: str) -> Callable[[Sequence[ClipResult], Column], float | None]:
+    def mean(clips: Sequence[ClipResult], column: Column) -> float | None:
+        scores = [clip.marks[column].words for clip in clips if clip.words == kind]
+        return _average(statistics.fmean, [score for score in scores if score is not None])
+
+    return mean
+
+
+def _over_clips(
+    field: str, average: Callable[[Sequence[float]], float]
+) -> Callable[[Sequence[ClipResult], Column], float | None]:
+    def measure(clips: Sequence[ClipResult], column: Column) -> float | None:
+        return _average(average, [getattr(clip.marks[column], field) for clip in clips])
+
+    return measure
+
+
+def _matched(clips: Sequence[ClipResult], column: Column) -> float | None:
+    named = [clip for clip in clips if clip.marks[column].nearest is not None]
+    right = [float(clip.marks[column].nearest == clip.clip.speaker) for clip in named]
+    return _average(statistics.fmean, right)
+
+
+def _real_time_factor(clips: Sequence[ClipResult], column: Column) -> float | None:
+    if any(column not in clip.took_s for clip in clips):
+        return None
+    return sum(clip.took_s[column] for clip in clips) / sum(clip.seconds[column] for clip in clips)
+
+
+def _average(average: Callable[[Sequence[float]], float], values: Sequence[float]) -> float | None:
+    measured = [value for value in values if np.isfinite(value)]
+    return average(measured) if measured else None
+
+
+MEASURES = (
+    Measure(
+        "words understood, trained",
+        "share",
+        _mean_words("trained"),
+        "words heard in their places by pocketsphinx, out of 32 a place; words of the training",
+    ),
+    Measure(
+        "words understood, unseen",
+        "share",
+        _mean_words("unseen"),
+        "the same with words that training never said",
+    ),
+    Measure(
+        "cepstral distortion",
+        "dB",
+        _over_clips("cepstral_db", statistics.fmean),
+        "how far the spectrum is from the original's; mean over frames paired by time warping",
+    ),
+    Measure(
+        "pitch error",
+        "share",
+        _over_clips("pitch_error", statistics.median),
+        "a clip's median pitch against the original's; median over clips",
+    ),
+    Measure(
+        "pitch contour error",
+        "share",
+        _over_clips("contour_error", statistics.fmean),
+        "frame by frame, where both are voiced; another melody is not always a worse one",
+    ),
+    Measure(
+        "voicing error",
+        "share",
+        _over_clips("voicing_error", statistics.fmean),
+        "frames voiced in one of the two only",
+    ),
+    Measure(
+        "voice match",
+        "share",
+        _matched,
+        "clips whose nearest voice, by pitch and average spectrum, is the speaker's own",
+    ),
+    Measure(
+        "real-time factor",
+        "factor",
+        _real_time_factor,
+        "seconds of work for a second of audio on this machine's CPU, one text at a time",
+    ),
+)
+FIRST_AUDIO = "time to first audio"
+FIRST_AUDIO_MEANING = (
+    "from a text to the audio of its first sentence, in a voice already listened to"
+)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All results; the tables are made of them."""
+
+    clips: tuple[ClipResult, ...]
+    voices: tuple[str, ...]  # all that a clip may be mistaken for
+    first_audio_s: float
+    shown: tuple[Shown, ...]
+    notes: tuple[Note, ...]
+
+    def rows(self) -> list[tuple[Measure, dict[Column, float | None]]]:
+        """Every measure with a number in some column."""
+        rows = [(m, {column: m.of(self.clips, column) for column in COLUMNS}) for m in MEASURES]
+        first = Measure(FIRST_AUDIO, "s", lambda clips, column: None, FIRST_AUDIO_MEANING)
+        rows.append((first, {ORIGINAL: None, COPY: None, SYNTHESIS: self.first_audio_s}))
+        return [(m, values) for m, values in rows if any(v is not None for v in values.values())]
+
+    def groups(self, key: Callable[[ClipResult], str]) -> dict[str, list[ClipResult]]:
+        """The clips by what they have in common."""
+        groups: dict[str, list[ClipResult]] = {}
+        for clip in self.clips:
+            groups.setdefault(key(clip), []).append(clip)
+        return dict(sorted(groups.items()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "clips": len(self.clips),
+            "voices": len(self.voices),
+            "measures": {
+                measure.name: {"unit": measure.unit, **values} for measure, values in self.rows()
+            },
+            "notes": [" ".join(filter(None, note)) for note in self.notes],
+            "by_clip": [
+                {
+                    "audio": str(clip.clip.path),
+                    "list": clip.clip.source,
+                    "text": clip.clip.text,
+                    "speaker": clip.clip.speaker,
+                    "language": clip.clip.language,
+                    "words": clip.words,
+                    "seconds": dict(clip.seconds),
+                    "took_s": dict(clip.took_s),
+                    "marks": {column: _plain(marks) for column, marks in clip.marks.items()},
+                }
+                for clip in self.clips
+            ],
+        }
+
+
+def _plain(marks: Marks) -> dict[str, Any]:
+    """NaN, which is no JSON, as null."""
+    return {
+        name: None if isinstance(value, float) and not np.isfinite(value) else value
+        for name, value in marks._asdict().items()
+    }
+
+
+def format_value(value: float | None, unit: Unit) -> str:
+    """A number as tables show it."""
+    if value is None:
+        return "–"
+    return {
+        "share": f"{100 * value:.1f}%",
+        "dB": f"{value:.2f} dB",
+        "factor": f"{value:.3f}",
+        "s": f"{value:.2f} s",
+    }[unit]
