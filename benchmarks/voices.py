@@ -55,6 +55,7 @@ from myxtts.data.demo_sentences import HELD_OUT_SLOTS, SLOTS, draw_slot_sentence
 from myxtts.data.ljspeech import Manifest, read_manifest
 from myxtts.data.many_voices import trained_voices, unseen_voices
 from myxtts.errors import DataError, MyXTTSError
+from myxtts.inference.recognition import ClosedSetRecogniser
 
 TRAINED, UNSEEN = "trained voices", "unseen voices"
 NUM_TRAINED = 24  # voices of the training set that are tested; with the unseen all are candidates
@@ -241,7 +242,9 @@ def original(text: str, voice: DemoVoice) -> Wave:
     return as_wave(speak_clip(text, voice))
 
 
-def measure(synthesizer: Any, test: Test, judges: Mapping[str, Judge]) -> dict[str, Results]:
+def measure(
+    synthesizer: Any, test: Test, judges: Mapping[str, Judge], recogniser: ClosedSetRecogniser
+) -> dict[str, Results]:
     """The results of each judge; pitch and words stand with the first."""
     from myxtts.data.store import decode
     from myxtts.evaluation.pitch import pitch_error
@@ -251,7 +254,6 @@ def measure(synthesizer: Any, test: Test, judges: Mapping[str, Judge]) -> dict[s
         judge.learn(recordings)
     results = {name: Results() for name in judges}
     first = results[next(iter(judges))]
-    recogniser = make_recogniser()
     for kind, voices in test.voices.items():
         waves = {v.name: speak(synthesizer, test.sentences, v, test) for v in voices}
         copies = {v.name: [copy(synthesizer, w) for w in recordings[v.name]] for v in voices}
@@ -281,7 +283,7 @@ def share_of_hits(taken_for: Mapping[str, Sequence[str]]) -> float:
 
 def measure_words(
     synthesizer: Any,
-    recogniser: Any,
+    recogniser: ClosedSetRecogniser,
     kind: str,
     test: Test,
     waves: Mapping[str, list[Wave]],
@@ -370,7 +372,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(options: argparse.Namespace) -> bool:
     from myxtts.inference.synthesizer import Synthesizer  # TensorFlow starts on this line
 
-    judges = make_judges()
+    judges, recogniser = make_judges(), make_recogniser()
     passed = True
     several = len(options.run_dirs) > 1
     for number in range(len(options.run_dirs) if several else NUM_SEEDS):
@@ -383,7 +385,8 @@ def run(options: argparse.Namespace) -> bool:
             seed=number,
         )
         print(f"\n{run_dir}, test seed {number}")
-        passed &= print_tables(test, measure(Synthesizer.load(run_dir), test, judges))
+        results = measure(Synthesizer.load(run_dir), test, judges, recogniser)
+        passed &= print_tables(test, results)
     return passed
 
 

@@ -159,3 +159,17 @@ def test_memory_of_a_role_is_read_inside_its_limit_and_of_a_card_from_nvml():
 def test_a_card_that_is_not_there_is_said(fake_nvml):
     with pytest.raises(DeviceError, match="no GPU 7 to read: GPUs 0 to 2 are here"):
         find_card(Hardware().cards(), 7)
+
+
+def test_utilisation_and_the_way_between_cards_come_from_nvml(fake_nvml, monkeypatch):
+    assert Hardware().utilisation(0) is None  # this NVML does not tell
+    assert Hardware().peer_to_peer(0, 1) is None
+    fake_nvml.nvmlDeviceGetUtilizationRates = lambda i: types.SimpleNamespace(gpu=50 + i)
+    fake_nvml.NVML_P2P_STATUS_OK = 0
+    fake_nvml.nvmlDeviceGetP2PStatus = lambda a, b, what: 0 if {a, b} == {1, 2} else 3
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,1,0")
+    machine = Hardware()
+    assert [machine.utilisation(i) for i in range(3)] == [0.52, 0.51, 0.50]
+    assert machine.utilisation(7) is None
+    assert machine.peer_to_peer(0, 1) is True
+    assert machine.peer_to_peer(1, 2) is False

@@ -1,4 +1,4 @@
-"""What people see while training: a bar with the log above it, or a line every few seconds."""
+"""What people see while training: a panel with the log above it, or a line now and then."""
 
 from __future__ import annotations
 
@@ -107,17 +107,19 @@ def final_screen(shown: str) -> list[str]:
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-def test_on_a_terminal_the_log_stays_whole_above_the_bar(columns):
+def test_on_a_terminal_the_log_stays_whole_above_the_panel(columns):
     shown, _ = run_in_terminal(RUN, columns=columns)
     screen = final_screen(shown)
     long_line = "WARNING: [watch] out " + "long " * 40 + "end"
     for line in ("Checking clips  3/3", "Checkpoint saved: step-20", long_line, "printed", "after"):
         assert screen.count(line) == 1, screen
-    bars = [line for line in screen if line.startswith("Training")]
-    assert len(bars) == 1, screen
-    assert re.search(r"40/40 loss 0\.2500  \d+\.\d\d steps/s  61\.4 clips/s  ETA 0:00:00$", bars[0])
-    assert len(bars[0]) <= columns
-    assert screen.index(bars[0]) == screen.index("after") - 1
+    (top,) = [number for number, line in enumerate(screen) if line.startswith("╭─ Training")]
+    progress, numbers, bottom, after = screen[top + 1 : top + 5]
+    assert re.fullmatch(r"│ Step 40/40 ━+ 100%  ETA 0:00:00 │", progress)
+    assert re.match(r"│ loss 0\.2500   \d+\.\d\d steps/s   61\.4 clips/s ", numbers)
+    assert bottom.startswith("╰")
+    assert {len(line) for line in screen[top : top + 4]} == {columns}
+    assert after == "after"
     assert shown.rfind("\x1b[?25h") > shown.rfind("\x1b[?25l")  # the cursor is back
 
 

@@ -166,7 +166,7 @@ def stop_at(last):
 def scripted(trainer, losses):
     """Let validation find these losses, one after another."""
     left = iter(losses)
-    trainer._evaluate = lambda *_, **__: {"loss": tf.constant(next(left))}
+    trainer._validator.evaluate = lambda *_, **__: {"loss": tf.constant(next(left))}
 
 
 def test_early_stopping_ends_the_run_says_so_and_stays_ended(run, trainer_in, caplog):
@@ -194,13 +194,13 @@ def test_the_best_checkpoint_is_kept_beside_the_newest(run, trainer_in):
 
 def test_validation_measures_the_averaged_weights_and_changes_nothing(run, trainer_in):
     trainer = trainer_in(run, validation_steps=3, checkpoint_steps=3, learning_rate=0.1)
-    evaluate, during, after = trainer._evaluate, [], []
+    evaluate, during, after = trainer._validator.evaluate, [], []
 
     def watch(batch, **arguments):
         during.append(runs.weights(trainer))
         return evaluate(batch, **arguments)
 
-    trainer._evaluate = watch
+    trainer._validator.evaluate = watch
     trainer.train(
         runs.mel_batches(3),
         val_dataset=runs.mel_batches(2),
@@ -280,8 +280,8 @@ def test_memory_isolation_chooses_its_trainer(own):
 def test_the_run_folder_holds_everything(own):
     trainer, _ = own
     run = trainer.run.path
-    names = "checkpoints config.yaml dropped_clips.csv events.jsonl run.lock samples tensorboard"
-    assert set(os.listdir(run)) == set(names.split())
+    names = "checkpoints config.yaml dropped_clips.csv events.jsonl report.html run.lock samples"
+    assert set(os.listdir(run)) == {*names.split(), "tensorboard", "trace.json"}
     assert XTTSConfig.from_yaml(run / "config.yaml") == trainer.config
     kinds = {event["kind"] for event in read_events(run / "events.jsonl")}
     assert {"started", "metrics", "checkpoint", "memory", "ended"} <= kinds

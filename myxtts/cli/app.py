@@ -11,7 +11,12 @@ import typer
 from myxtts.cli import output
 from myxtts.cli.data import app as data_app
 from myxtts.cli.demo import demo
+from myxtts.cli.env import env
+from myxtts.cli.evaluate import evaluate
 from myxtts.cli.export import export
+from myxtts.cli.monitor import monitor
+from myxtts.cli.plan import plan
+from myxtts.cli.profile import profile
 from myxtts.cli.synthesize import synthesize
 from myxtts.cli.train import train
 from myxtts.cli.validate import validate
@@ -28,8 +33,13 @@ app = typer.Typer(
 app.command()(train)
 app.command()(validate)
 app.command()(demo)
+app.command()(profile)
+app.command()(plan)
+app.command()(monitor)
 app.command()(synthesize)
 app.command()(export)
+app.command()(evaluate)
+app.command()(env)
 app.add_typer(data_app, name="data")
 
 

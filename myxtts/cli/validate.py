@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +13,7 @@ import typer
 from myxtts.cli.output import Debug, load_tensorflow, start_logging
 
 if TYPE_CHECKING:
-    from myxtts.observe.checks import Check, Result
+    from myxtts.observe.checks import Check, Result, Target
 
 
 class Which(str, Enum):
@@ -37,6 +39,20 @@ def validate(
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Check on two logical CPU devices instead of GPUs.")
     ] = False,
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full",
+            help="The acceptance kit: all checks, limits, link speed, profiles and a short run in "
+            "every mode, in one results file.",
+        ),
+    ] = False,
+    train_data: Annotated[
+        Path | None, typer.Option(help="For --full: your clips instead of the built-in corpus.")
+    ] = None,
+    output_dir: Annotated[
+        Path, typer.Option(help="For --full: where the results are written.")
+    ] = Path("acceptance"),
     debug: Debug = False,
 ) -> None:
     """Check this machine for two-device training; exit code 0 only if every check passed.
@@ -61,6 +77,9 @@ def validate(
         model_limit_mb=model_gpu_memory,
         simulate=simulate,
     )
+    if full:
+        _accept(target, output_dir, train_data)
+        return
     checks: tuple[Check, ...]
     if which is Which.isolation:
         title, checks = "Memory isolation", ISOLATION_CHECKS
@@ -87,6 +106,22 @@ def validate(
         typer.echo("System is ready for memory-isolated dual-GPU training!")
         typer.echo(f"Recommended: {training_command(target)}")
     typer.echo("All validation checks passed!")
+
+
+def _accept(target: Target, folder: Path, train_data: Path | None) -> None:
+    from myxtts.observe.acceptance import describe, run_acceptance, write_results
+
+    typer.echo("Every claim, on this machine; takes some minutes, and each part its own process")
+    claims = []
+    for claim in run_acceptance(target, folder, train_data):
+        typer.echo(describe(claim))
+        claims.append(claim)
+    path = write_results(folder, claims, target)
+    counts = Counter(claim.verdict for claim in claims)
+    typer.echo("\n" + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+    typer.echo(f"To paste: {path}")
+    if counts["FAIL"] or counts["not run"]:
+        raise typer.Exit(1)
 
 
 def _show(result: Result) -> None:

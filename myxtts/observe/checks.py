@@ -167,7 +167,7 @@ def check_free_memory(target: Target) -> str:
 def check_isolation(target: Target) -> str:
     """Isolation is set up for real, and both devices work."""
     plan = target.configure()
-    _touch_devices(plan)
+    touch_devices(plan)
     enforced = "not enforced on simulated devices" if plan.simulated else "enforced by TensorFlow"
     return f"limits {plan.data_limit_mb} and {plan.model_limit_mb} MB set, {enforced}"
 
@@ -182,7 +182,7 @@ def check_trainer(target: Target) -> str:
 def check_placement_of_tensors(target: Target) -> str:
     """A tensor and a variable land on each device."""
     plan = target.configure()
-    _touch_devices(plan)
+    touch_devices(plan)
     return f"data on {plan.logical_name('data')}, model on {plan.logical_name('model')}{plan.note}"
 
 
@@ -275,7 +275,8 @@ def check_training(target: Target) -> str:
     return f"{TRAINING_STEPS} steps, loss {losses[0]:.3f} → {losses[-1]:.3f}"
 
 
-def _touch_devices(plan: DevicePlan) -> None:
+def touch_devices(plan: DevicePlan) -> None:
+    """Make a tensor and a variable on each device, and see that they landed there."""
     import tensorflow as tf
 
     for device in (plan.data_device, plan.model_device):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import tensorflow as tf
-
 from myxtts.errors import MemoryBudgetError
 from myxtts.pipeline.devices import DevicePlan, RoleName
 from myxtts.pipeline.hardware import MB
@@ -20,18 +18,23 @@ class MemoryBudget:
     prefetch_buffer_size: int
     depth: int
 
-    def check(self, *, raw_bytes: int, ready_bytes: int) -> None:
-        """Refuse a batch of this size (raw and processed) if a device would overflow."""
+    def held_bytes(self, *, raw_bytes: int, ready_bytes: int) -> dict[RoleName, int]:
+        """What each device holds at most of batches of this size, raw and processed."""
         # Data device: the prefetch buffer (the batch in work included), the raw form of the batch
         # in work, and the one being copied away. Model device: the ring (the batch being copied in
         # included), the one in training, and the one before it, which the loop's variable keeps
         # until it is assigned again.
-        held = {
+        held: dict[RoleName, int] = {
             "data": (self.prefetch_buffer_size + 1) * ready_bytes + raw_bytes,
             "model": (self.depth + 2) * ready_bytes,
         }
         if self.plan.data_device == self.plan.model_device:
-            held = {"model": held["data"] + held["model"] - ready_bytes}  # nothing is copied
+            return {"model": held["data"] + held["model"] - ready_bytes}  # nothing is copied
+        return held
+
+    def check(self, *, raw_bytes: int, ready_bytes: int) -> None:
+        """Refuse a batch of this size (raw and processed) if a device would overflow."""
+        held = self.held_bytes(raw_bytes=raw_bytes, ready_bytes=ready_bytes)
         self._check_role("data", held.get("data", 0), ready_bytes)
         self._check_role("model", held["model"], ready_bytes)
 
@@ -54,6 +57,8 @@ class MemoryBudget:
 
 def spec_bytes(structure: Any) -> int | None:
     """Bytes of a batch of this description, or None where a shape is not fixed."""
+    import tensorflow as tf  # late: the planner counts without it
+
     total = 0
     for spec in tf.nest.flatten(structure):
         if not spec.shape.is_fully_defined():

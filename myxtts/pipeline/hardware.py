@@ -12,6 +12,7 @@ from typing import Any
 from myxtts.errors import DeviceError
 
 MB = 1024 * 1024
+_P2P_READ = 0  # the package's own constant is a tuple by mistake
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,22 @@ class Hardware:
             return []
 
     def _read_cards(self, pynvml: Any) -> list[Card]:
+        cards = []
+        for index, (token, handle) in enumerate(self._visible_handles(pynvml)):
+            memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+            cards.append(
+                Card(
+                    index=index,
+                    name=_text(pynvml.nvmlDeviceGetName(handle)),
+                    total_mb=memory.total // MB,
+                    free_mb=memory.free // MB,
+                    token=token,
+                )
+            )
+        return cards
+
+    def _visible_handles(self, pynvml: Any) -> list[tuple[str, Any]]:
+        """The token and NVML's handle of each card, in the user's order."""
         pynvml.nvmlInit()
         handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
         uuids = [_text(pynvml.nvmlDeviceGetUUID(handle)) for handle in handles]
@@ -60,19 +77,28 @@ class Hardware:
             self.missing_reason = (
                 "CUDA_VISIBLE_DEVICES hides every GPU" if hidden else "the driver lists no GPU"
             )
-        cards = []
-        for index, (token, physical) in enumerate(visible):
-            memory = pynvml.nvmlDeviceGetMemoryInfo(handles[physical])
-            cards.append(
-                Card(
-                    index=index,
-                    name=_text(pynvml.nvmlDeviceGetName(handles[physical])),
-                    total_mb=memory.total // MB,
-                    free_mb=memory.free // MB,
-                    token=token,
-                )
-            )
-        return cards
+        return [(token, handles[physical]) for token, physical in visible]
+
+    def utilisation(self, index: int) -> float | None:
+        """Share of the last moment in which a card computed, from 0 to 1; None if NVML is mute."""
+        try:
+            import pynvml
+
+            _, handle = self._visible_handles(pynvml)[index]
+            return float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu) / 100.0
+        except Exception:  # no such package, driver or card, or one that does not tell
+            return None
+
+    def peer_to_peer(self, first: int, second: int) -> bool | None:
+        """Whether one card reads the other's memory itself; None if NVML is mute."""
+        try:
+            import pynvml
+
+            handles = self._visible_handles(pynvml)
+            status = pynvml.nvmlDeviceGetP2PStatus(handles[first][1], handles[second][1], _P2P_READ)
+            return bool(status == pynvml.NVML_P2P_STATUS_OK)
+        except Exception:  # as above
+            return None
 
     def driver_version(self) -> str | None:
         """The NVIDIA driver's version, or None where no driver answers."""

@@ -1,4 +1,4 @@
-"""What a person sees while training: a bar on a terminal, a log line now and then without one."""
+"""What a person sees while training: a panel on a terminal, a log line now and then without."""
 
 from __future__ import annotations
 
@@ -9,20 +9,24 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from myxtts.observe.show import clock, short
+
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import Progress, TaskID
+    from rich.console import Console, RenderableType
+    from rich.progress import Progress
+
+    from myxtts.observe.run_history import RunHistory
+    from myxtts.observe.run_view import RunView
 
 log = logging.getLogger(__name__)
 
 RATE_WINDOW_S = 30.0
 STEPS_BEFORE_ETA = 5  # the first ones still compile; a guess from them would be hours off
-REDRAW_S = 0.2
-UNKNOWN = "-:--:--"
+REDRAW_S = 0.5
 
 
 class TrainingProgress:
@@ -45,7 +49,8 @@ class TrainingProgress:
         self._on_terminal = _is_terminal(console)
         self._console = console
         self._bars: Progress | None = None
-        self._training_bar: TaskID | None = None
+        self._panel: RenderableType | None = None
+        self._history = _new_history() if self._on_terminal else None
         self._moved_handlers: list[tuple[logging.StreamHandler[Any], Any]] = []
         self._every_s = REDRAW_S if self._on_terminal else float(log_every)
         self._shown_at = -math.inf
@@ -58,11 +63,11 @@ class TrainingProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._recent and self._shown_step != self.step:
-            self._show()  # the last step, wherever the run stopped
+        if self._recent and (self._on_terminal or self._shown_step != self.step):
+            self._show()  # the last step, wherever and however the run stopped
         if self._bars is not None:
             self._bars.stop()
-            self._bars = self._training_bar = None
+            self._bars = self._panel = None
         for handler, stream in self._moved_handlers:
             handler.setStream(stream)
         self._moved_handlers.clear()
@@ -72,7 +77,7 @@ class TrainingProgress:
         """Show set-up work, such as "Checking clips"; gives `advance(count=1)` to call."""
         done, shown_at = 0, time.monotonic()
         bars = self._start_bars() if self._on_terminal else None
-        bar = bars.add_task(what, total=total, detail="") if bars is not None else None
+        bar = bars.add_task(what, total=total) if bars is not None else None
 
         def advance(count: int = 1) -> None:
             nonlocal done, shown_at
@@ -118,8 +123,13 @@ class TrainingProgress:
         if last or now - self._shown_at >= self._every_s:
             self._show()
 
+    def observe(self, event: Mapping[str, Any]) -> None:
+        """Hear what the run writes into its event file: the panel shows it from then on."""
+        if self._history is not None:
+            self._history.add(event)
+
     def note(self, message: str, *args: object) -> None:
-        """Log something worth a line, such as a saved checkpoint; it appears above the bar."""
+        """Log something worth a line, such as a saved checkpoint; it appears above the panel."""
         log.info(message, *args)
 
     @property
@@ -154,43 +164,60 @@ class TrainingProgress:
             total = "" if self.total_steps is None else f"/{self.total_steps}"
             log.info("%s", f"Step {self.step}{total}  {self._details()}".rstrip())
             return
-        bars = self._start_bars()
-        if self._training_bar is None:
-            self._training_bar = bars.add_task("Training", total=self.total_steps, detail="")
-        bars.update(
-            self._training_bar,
-            completed=self.step,
-            total=self.total_steps,
-            detail=self._details(),
+        from myxtts.observe.panel import render_panel
+
+        assert self._history is not None
+        self._panel = render_panel(self._view(self._history))
+        self._start_bars()
+
+    def _view(self, history: RunHistory) -> RunView:
+        """The run as its events tell it, with what is newer than the last of them."""
+        loss = self._values.get("loss")
+        view = history.view()
+        return replace(
+            view,
+            step=self.step,
+            total_steps=self.total_steps,
+            seconds_left=self.seconds_left,
+            loss=view.loss if loss is None else float(loss),
+            steps_per_second=self.steps_per_second,
+            clips_per_second=self._samples_per_second,
         )
 
     def _details(self) -> str:
-        parts = [f"{name} {_short(float(value))}" for name, value in self._values.items()]
+        parts = [f"{name} {short(float(value))}" for name, value in self._values.items()]
         if self.steps_per_second is not None:
             parts.append(f"{self.steps_per_second:.2f} steps/s")
         if self._samples_per_second is not None:
             parts.append(f"{self._samples_per_second:.1f} clips/s")
         if self.total_steps is not None:
-            left = self.seconds_left
-            parts.append(f"ETA {UNKNOWN if left is None else timedelta(seconds=round(left))}")
+            parts.append(f"ETA {clock(self.seconds_left)}")
         return "  ".join(parts)
 
     def _start_bars(self) -> Progress:
-        """Draw the bars from now on, and let the log write above them."""
+        """Draw panel and bars from now on, and let the log write above them."""
         if self._bars is not None:
             return self._bars
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+        training = self
+
+        class PanelAndBars(Progress):
+            def get_renderables(self) -> Iterable[RenderableType]:
+                if training._panel is not None:
+                    yield training._panel
+                yield from super().get_renderables()
+
         if self._console is None:
             self._console = Console(stderr=True)
-        self._bars = Progress(
+        self._bars = PanelAndBars(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),  # takes the room the text leaves
             MofNCompleteColumn(),
-            TextColumn("{task.fields[detail]}"),
             console=self._console,
             expand=True,
+            refresh_per_second=1 / REDRAW_S,
             redirect_stdout=sys.stdout.isatty(),  # a piped one must not end up on the terminal
         )
         # Rich redirects `sys.stderr`, but a handler keeps the stream it was made with.
@@ -223,6 +250,12 @@ class _AboveTheBars:
         return False  # so that a handler already moved here is not moved again
 
 
+def _new_history() -> RunHistory:
+    from myxtts.observe.run_history import RunHistory  # needed for the panel alone
+
+    return RunHistory()
+
+
 def _is_terminal(console: Console | None) -> bool:
     if console is not None:
         return console.is_terminal and not console.is_dumb_terminal
@@ -232,8 +265,3 @@ def _is_terminal(console: Console | None) -> bool:
 
 def _writes_to_terminal(handler: logging.Handler) -> TypeGuard[logging.StreamHandler[Any]]:
     return isinstance(handler, logging.StreamHandler) and handler.stream.isatty()
-
-
-def _short(value: float) -> str:
-    plain = value == 0 or 1e-3 <= abs(value) < 1e4 or not math.isfinite(value)
-    return f"{value:.4f}" if plain else f"{value:.2e}"

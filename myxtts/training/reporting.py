@@ -1,19 +1,34 @@
-"""Losses leave the device here, every few steps, and only here."""
+"""What a run says of itself every few steps; losses leave the device here, and only here."""
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import math
+import time
 from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
 from myxtts.data.training_data import TrainingData
 from myxtts.errors import TrainingDivergedError
+from myxtts.observe.report import REPORT_FILE, TRACE_FILE, write_report
+from myxtts.pipeline.devices import DevicePlan, RoleName
+from myxtts.pipeline.engine import ProducerConsumerPipeline
+from myxtts.pipeline.memory import read_role
 from myxtts.training.progress import TrainingProgress
 from myxtts.training.run_log import RunLog
+from myxtts.training.snapshot import RunState
 from myxtts.training.step import Losses, TrainStep
 
+log = logging.getLogger(__name__)
+
 MOST_SKIPPED_IN_A_ROW = 10
+LEAST_S_BETWEEN = 5.0  # two `pipeline` events: a day of training then writes 20 MB of them at most
+_ROLES: tuple[RoleName, ...] = ("data", "model")
 
 
 class LossReport:
@@ -69,3 +84,66 @@ class LossReport:
             "listen to these clips and take broken ones out of the list, or lower --lr, and go on "
             "from the checkpoint",
         )
+
+
+class PipelineReport:
+    """Writes `pipeline` events: what each stage, buffer and memory did, as the monitor shows it."""
+
+    def __init__(self, plan: DevicePlan, progress: TrainingProgress) -> None:
+        self._plan, self._progress = plan, progress
+        self._written_at, self._written_step = -math.inf, -1
+
+    def write(self, at: int, batches: ProducerConsumerPipeline, events: RunLog) -> None:
+        """Write one, unless the last was a moment ago."""
+        now = time.monotonic()
+        if now - self._written_at >= LEAST_S_BETWEEN:
+            self._written_at = now
+            self._write(at, batches, events)
+
+    @contextlib.contextmanager
+    def last_words(
+        self, batches: ProducerConsumerPipeline, run: Path, state: RunState, events: RunLog
+    ) -> Iterator[None]:
+        """However the run ends: its last event, and the timeline of its last minutes."""
+        try:
+            yield
+        finally:
+            if batches.stats().batches:
+                if state.step != self._written_step:
+                    self._write(state.step, batches, events)
+                try:
+                    batches.telemetry.write_trace(run / TRACE_FILE)
+                except OSError as error:
+                    log.warning("The run's timeline cannot be written: %s", error)
+
+    def _write(self, at: int, batches: ProducerConsumerPipeline, events: RunLog) -> None:
+        memory = {}
+        for role in _ROLES:
+            reading = read_role(self._plan, role)
+            memory[role] = {
+                "used_mb": reading.used_mb,
+                "limit_mb": reading.total_mb,
+                "source": reading.source,
+            }
+        events.event(
+            "pipeline",
+            step=at,
+            total_steps=self._progress.total_steps,
+            steps_per_second=self._progress.steps_per_second,
+            memory=memory,
+            **batches.stats().as_dict(),
+        )
+        self._written_step = at
+
+
+@contextlib.contextmanager
+def report_at_the_end(run: Path) -> Iterator[None]:
+    """However the run ends, leave a page that shows how it went; no failure of it is the run's."""
+    try:
+        yield
+    finally:
+        try:
+            write_report(run / REPORT_FILE, run)
+        except Exception as error:
+            log.debug("The report failed", exc_info=True)
+            log.warning("The run's report could not be written: %s", error)

@@ -2,6 +2,7 @@
 
 The event file is JSON Lines: `{"time": unix seconds, "kind": ..., "step": ..., "values": {...}}`.
 `started`, `resumed`, `metrics` and `ended` are written here, other kinds by whoever has news.
+`on_event` hears every event as a reader of the file would.
 NaN and infinities are the strings "NaN", "Infinity" and "-Infinity", which keeps the file valid
 JSON and a diverged loss visible; the readers below turn them back into numbers.
 """
@@ -49,8 +50,11 @@ class RunLog:
         config: Mapping[str, Any] | None = None,
         run_name: str = "",
         resumed_at: int = 0,
+        devices: Any = None,
+        on_event: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
         self.lost_events = 0
+        self._on_event = on_event
         self._lock = threading.Lock()  # news of memory and pipeline may come from other threads
         self._complained: set[str] = set()
         self._sinks: list[Sink] = []
@@ -62,6 +66,8 @@ class RunLog:
             "tensorboard_dir": tensorboard_dir,
             "config": _plain(config or {}),
         }
+        if devices is not None:
+            news["devices"] = devices
         if wandb:
             board = WandB(
                 run_name,
@@ -123,9 +129,13 @@ class RunLog:
             self._attempt(sink.name, sink.close, bool(error))
 
     def _write_event(self, kind: str, step: int | None, values: Mapping[str, Any]) -> None:
-        event = {"time": round(time.time(), 3), "kind": kind, "step": step, "values": values}
-        if not self._attempt("Event file", self._file.write, _plain(event)):
+        event = _plain(
+            {"time": round(time.time(), 3), "kind": kind, "step": step, "values": values}
+        )
+        if not self._attempt("Event file", self._file.write, event):
             self.lost_events += 1
+        if self._on_event is not None:
+            self._attempt("Live view", self._on_event, _revive(event))
 
     def _attempt(self, sink: str, write: Callable[..., object], *args: object) -> bool:
         """Whether it worked. Any error of a sink is taken: training is worth more than its log."""
@@ -155,6 +165,8 @@ class EventReader:
         except FileNotFoundError:
             return
         with file:
+            if os.fstat(file.fileno()).st_size < self._offset:
+                self._offset = 0  # the run was started anew, in another file of this name
             file.seek(self._offset)
             for line in file:
                 if not line.endswith(b"\n"):
@@ -219,6 +231,8 @@ def _last_wandb_id(events_file: Path) -> str | None:
 
 def _plain(value: Any) -> Any:
     """The same as JSON knows it."""
+    if isinstance(value, Enum):  # first: some are strings too
+        return _plain(value.value)
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -231,8 +245,6 @@ def _plain(value: Any) -> Any:
         return [_plain(part) for part in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _plain(dataclasses.asdict(value))
-    if isinstance(value, Enum):
-        return _plain(value.value)
     if hasattr(value, "numpy"):  # a tensor
         value = value.numpy()
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biufSU":

@@ -17,7 +17,7 @@ from typing_extensions import Self
 from myxtts.config.config import XTTSConfig
 from myxtts.data.device_stage import make_device_stage
 from myxtts.data.feature_batches import batch_from_features
-from myxtts.errors import ConfigError, MemoryBudgetError, MyXTTSError
+from myxtts.errors import ConfigError, MemoryBudgetError
 from myxtts.models.xtts import XTTS
 from myxtts.pipeline.devices import DevicePlan, Mode, configure_devices
 from myxtts.pipeline.engine import ProducerConsumerPipeline
@@ -27,18 +27,17 @@ from myxtts.training.fit import warn_of_misfits, what_would_fit
 from myxtts.training.keeper import Keeper
 from myxtts.training.leak_watch import LeakWatch
 from myxtts.training.progress import TrainingProgress
-from myxtts.training.reporting import LossReport
+from myxtts.training.reporting import LossReport, PipelineReport, report_at_the_end
 from myxtts.training.run_log import RunLog
-from myxtts.training.samples import Sampler
 from myxtts.training.snapshot import restore_snapshot
 from myxtts.training.sources import Place, foreign_batches, own_batches, planned_steps
-from myxtts.training.step import Losses, num_rows, weighted_mean
+from myxtts.training.step import Losses, num_rows
 from myxtts.training.stopping import StopRequest
 from myxtts.training.tracing import TraceWatch, describe_shape, planned_shape
+from myxtts.training.validation import Validator
 
 log = logging.getLogger(__name__)
 
-STATS_STEPS = 100  # between the pipeline's entries in the event file
 SKIP_CHECK_STEPS = 10
 UNKNOWN_LENGTH = 10**9  # steps of a run whose data does not tell: the rate then stays at its peak
 
@@ -103,15 +102,21 @@ class XTTSTrainer:
             resumed=saved is not None,
         )
         self._losses = LossReport(self.step, self.data)
+        self._pipeline_report = PipelineReport(self.plan, self.progress)
         self._traces = TraceWatch(_planned_shapes(self.data))
         self._leaks = LeakWatch(self.plan)
-        self._sampler: Sampler | None = None
         self._stage = make_device_stage(
             jit_compile=training.xla_process, on_cpu="CPU" in self.plan.data_device
         )
-        self._evaluate = tf.function(self.model.compute_losses, reduce_retracing=True)
-        self._validated_step = self._sampled_step = -1
-        self._warned = False
+        self._validator = Validator(
+            self.step,
+            device=self.model_device,
+            prepare=self._prepare,
+            data=self.data,
+            state=self.state,
+            stopping=self.stopping,
+            samples_dir=self.run.samples_dir,
+        )
         setup.write_config(config, self.run.config_file)
 
     def train(
@@ -136,9 +141,13 @@ class XTTSTrainer:
         self._first_step = self.state.step
         self._began = time.monotonic() - self.state.seconds
         losses: Losses = {}
-        with self.progress, self._open_log() as self.log, self._stop:
+        run, report = self.run.path, self._pipeline_report
+        with self.progress, report_at_the_end(run), self._open_log() as self.log, self._stop:
             try:
-                with self._pipeline(*self._source(train_dataset)) as batches:
+                with (
+                    self._pipeline(*self._source(train_dataset)) as batches,
+                    report.last_words(batches, run, self.state, self.log),
+                ):
                     for batch in batches:
                         losses = self._train_step_impl(batch)
                         place = self._places.popleft()
@@ -251,10 +260,9 @@ class XTTSTrainer:
         training, step = self.config.training, self.state.step
         if step % training.log_steps == 0 or step == 1:
             self._report()
+            self._pipeline_report.write(step, batches, self.log)
         else:
             self.progress.update(step)
-        if step % STATS_STEPS == 0:
-            self.log.event("pipeline", step=step, **batches.stats().as_dict())
         if step % SKIP_CHECK_STEPS == 0:
             self._losses.refuse_endless_skipping(self._keeper.describe())
         validates, samples = (
@@ -264,7 +272,7 @@ class XTTSTrainer:
             with batches.paused():
                 best = validates and self._validate(val_dataset)
                 if samples:
-                    self._sample()
+                    self._validator.sample(self.log)
                 if best or self._keeper.is_due:
                     self._keeper.save(self.log, best=best)
 
@@ -283,9 +291,12 @@ class XTTSTrainer:
         self._report()
         if self.data is not None and self.data.num_lost:
             log.warning("%d clips could no longer be read", self.data.num_lost)
-        if self._validated_step != self.state.step and self._validate(val_dataset):
+        if not self._validator.is_up_to_date and self._validate(val_dataset):
             self._keeper.save(self.log, best=True)
-        self._sample()
+        self._validator.sample(self.log)
+
+    def _validate(self, val_dataset: Iterable[Any] | None) -> bool:
+        return self._validator.validate(val_dataset, self.log, stop_when=lambda: bool(self._stop))
 
     def _report(self) -> None:
         with tf.device(self.model_device):
@@ -294,68 +305,12 @@ class XTTSTrainer:
             self.state.step, self.log, self.progress, learning_rate=rate, epoch=self.state.epoch
         )
 
-    def _validate(self, val_dataset: Iterable[Any] | None) -> bool:
-        """Measure the averaged weights on the validation clips; True if they are the best yet."""
-        parts = []
-        with self.step.averaged_weights(), tf.device(self.model_device):
-            for batch in self._validation_batches(val_dataset):
-                if self._stop:  # a long validation must not outlive the patience of who asked
-                    return False
-                for part in self.step.parts(batch):
-                    iterations = self.step.optimizer.iterations
-                    parts.append(self._evaluate(part, step=iterations, training=False))
-            means = weighted_mean(parts) if parts else {}
-        self._validated_step = self.state.step
-        if not parts:
-            self._warn_of_no_validation()
-            return False
-        losses = {name: float(value) for name, value in means.items()}
-        best = self.stopping.update(losses["loss"], step=self.state.step)
-        self.log.scalars(
-            self.state.step, {f"validation/{n}": v for n, v in losses.items() if n != "weight"}
-        )
-        log.info(
-            "Validation at step %d: loss %.4f%s",
-            self.state.step,
-            losses["loss"],
-            ", the best so far" if best else "",
-        )
-        return best
-
-    def _warn_of_no_validation(self) -> None:
-        if self.config.training.early_stopping_patience is not None and not self._warned:
-            self._warned = True
-            log.warning("There is no validation batch: early stopping has nothing to go by")
-
-    def _validation_batches(self, val_dataset: Iterable[Any] | None) -> Iterator[Any]:
-        """Validation batches on the model device, one after another: they are few, and seldom."""
-        own = () if self.data is None else self.data.validation_batches()
-        for host_batch in own if val_dataset is None else val_dataset:
-            batch, _ = put_on_device(host_batch, self.plan.data_device)
-            with tf.device(self.plan.data_device):
-                batch = self._preprocess_on_data_gpu(batch)
-            yield self._transfer_to_model_gpu(batch)
-
-    def _sample(self) -> None:
-        """Speak a few validation sentences, to listen to and look at."""
-        if not isinstance(self.model, XTTS) or self._sampled_step == self.state.step:
-            return
-        batch = next(self._validation_batches(None), None)
-        if batch is None:
-            return
-        self._sampled_step = self.state.step
-        if self._sampler is None:
-            symbols = () if self.data is None else self.data.tokenizer.symbols
-            self._sampler = Sampler(self.model, device=self.model_device, symbols=symbols)
-        folder = self.run.samples_dir / f"step_{self.state.step:08d}"
-        try:
-            with self.step.averaged_weights():
-                self._sampler.write(batch, folder, step=self.state.step, log=self.log)
-        except (OSError, MyXTTSError, tf.errors.ResourceExhaustedError) as error:
-            # A full disk, say: no reason to stop training.
-            log.warning("No samples at step %d: %s", self.state.step, error)
-        else:
-            log.info("Samples of step %d: %s", self.state.step, folder)
+    def _prepare(self, host_batch: Any) -> Any:
+        """All phases before the step at once, for the few batches of a validation."""
+        batch, _ = put_on_device(host_batch, self.plan.data_device)
+        with tf.device(self.plan.data_device):
+            batch = self._preprocess_on_data_gpu(batch)
+        return self._transfer_to_model_gpu(batch)
 
     def _make_room(self, batch: Any, error: Exception) -> None:
         """Memory ran out: go on in smaller parts if that was asked for, or say what would fit."""
@@ -401,6 +356,8 @@ class XTTSTrainer:
             config=self.config.model_dump(mode="json"),
             run_name=self.run.path.name,
             resumed_at=self.state.step,
+            devices=self.plan,
+            on_event=self.progress.observe,
         )
 
     def _source(self, dataset: Iterable[Any] | None) -> tuple[Iterator[Any], Any]:

@@ -1,0 +1,301 @@
+"""Does the advice hold: predicted rates beside measured ones, on two simulated devices.
+
+First the simulator on the cases of `benchmarks.overlap`, from the stage times measured beside each.
+Then five situations: each is profiled, what the advisor foretells is applied, and it is measured
+again. The bars: within 10 % on every case of the simulator and in at least four of five situations.
+Not measured on a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks import overlap
+from benchmarks.overlap import PLAN, UNIT_S, WIDTH, Case, spin
+
+import numpy as np  # isort: skip - devices are configured first
+import tensorflow as tf  # isort: skip
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.demo import make_demo_corpus
+from myxtts.observe.advisor import advise, foretold
+from myxtts.observe.measurements import READ_CACHED
+from myxtts.observe.profiler import measure
+from myxtts.observe.simulator import CPU, PipelineModel, StageModel, simulate
+from myxtts.observe.what_if import with_settings
+from myxtts.observe.workbench import Workbench, open_voice
+from myxtts.pipeline.telemetry import PROCESS, READ, TRAIN, TRANSFER
+from myxtts.pipeline.transfer import copy_to_model_device
+
+BAR, NEEDED = 0.10, 4
+STEPS = 60
+CORES = os.cpu_count() or 1
+HAND_OVER_S = 0.0005  # a copy of a small matrix
+
+Units = Callable[[], float]
+
+
+# -- the simulator on the overlap benchmark's cases --
+
+
+def predict_case(
+    case: Case, process_s: Any, train_s: Any, *, depth: int = 3, prefetch: int = 4
+) -> float:
+    """Seconds a batch, simulated from stage times."""
+    stages = {
+        READ: StageModel([case.source * UNIT_S], CPU, 0.0),  # it sleeps
+        PROCESS: StageModel(np.atleast_1d(process_s).tolist(), CPU),
+        TRANSFER: StageModel([HAND_OVER_S], CPU),
+        TRAIN: StageModel(np.atleast_1d(train_s).tolist(), CPU),
+    }
+    model = PipelineModel(
+        stages,
+        depth=depth,
+        prefetch_buffer_size=prefetch,
+        buffer_size=prefetch,
+        capacity={CPU: CORES},
+    )
+    return 1.0 / simulate(model).rate
+
+
+def check_even_case(case: Case, rounds: int, repeats: int) -> tuple[float, float]:
+    """Predicted and measured seconds a batch; medians of turns with the stages alone."""
+    process = overlap.work(lambda: case.process, rounds)
+    train = overlap.train_with(lambda: case.train, rounds)
+    rows = []
+    before = overlap.stages_alone(process, train, overlap.ALONE_BATCHES)
+    for _ in range(repeats):
+        measured = overlap.pipelined_s(case, process, train, overlap.PIPELINE_BATCHES)
+        after = overlap.stages_alone(process, train, overlap.ALONE_BATCHES)
+        rows.append((predict_case(case, *(before + after) / 2), measured))
+        before = after
+    return _medians(rows)
+
+
+def check_uneven_case(depth: int, rounds: int, repeats: int) -> tuple[float, float]:
+    """Both stages vary by half, behind a prefetch buffer of one batch."""
+    spread = np.random.default_rng(99).uniform(0.5, 1.5, (2, 199))
+    spread /= spread.mean(axis=1, keepdims=True)
+    rows = []
+    for repeat in range(repeats):
+        random = np.random.default_rng(repeat)
+        uneven = [lambda: float(random.uniform(0.5, 1.5))] * 2  # noqa: B023
+        process = overlap.work(uneven[0], rounds)
+        train = overlap.train_with(uneven[1], rounds)
+        even = overlap.work(lambda: 1.0, rounds)
+        before = overlap.alone_s(even, PLAN.data_device, overlap.ALONE_BATCHES)
+        measured = overlap.pipelined_s(
+            overlap.CASES[0], process, train, 2 * overlap.PIPELINE_BATCHES, depth, prefetch=1
+        )
+        after = overlap.alone_s(even, PLAN.data_device, overlap.ALONE_BATCHES)
+        times = spread * (before + after) / 2
+        predicted = predict_case(overlap.CASES[0], *times, depth=depth, prefetch=1)
+        rows.append((predicted, measured))
+    return _medians(rows)
+
+
+def _medians(rows: list[tuple[float, float]]) -> tuple[float, float]:
+    predicted, measured = zip(*rows, strict=True)
+    off = statistics.median(np.divide(predicted, measured))
+    typical = statistics.median(measured)
+    return typical * off, typical  # each prediction was compared with its own neighbour in time
+
+
+def check_simulator(rounds: int, repeats: int) -> int:
+    print(f"{'overlap case':36s}{'predicted ms':>13s}{'measured ms':>13s}{'off':>8s}")
+    missed = 0
+    results = [(case.name, check_even_case(case, rounds, repeats)) for case in overlap.CASES]
+    results += [
+        (f"both vary by half, depth {depth}", check_uneven_case(depth, rounds, repeats))
+        for depth in (1, 2, 3)
+    ]
+    for name, (predicted, measured) in results:
+        off = predicted / measured - 1
+        missed += abs(off) > BAR
+        print(
+            f"{name:36s}{predicted * 1e3:13.1f}{measured * 1e3:13.1f}{off:8.1%}"
+            f"  {'ok' if abs(off) <= BAR else 'MISSED'}"
+        )
+    return missed
+
+
+# -- the situations --
+
+
+@dataclass(frozen=True)
+class Situation:
+    """Work of known size, and settings that do not suit it."""
+
+    name: str
+    settings: dict[str, Any]
+    read_s: float = 0.002  # the disk: it sleeps
+    process: tuple[float, ...] = (0.3,)  # units, in turn
+    train: tuple[float, ...] = (0.6,)
+    new_shapes: bool = False  # every batch its own, unless shapes are static
+
+
+SITUATIONS = (
+    Situation("a slow disk, two workers", {"num_workers": 2}, read_s=0.16),
+    Situation("a very slow disk, one worker", {"num_workers": 1}, read_s=0.5),
+    Situation(
+        "uneven processing, least buffers",
+        {"prefetch_buffer_size": 1, "pipeline_depth": 1},
+        process=(0.2, 0.2, 0.2, 2.4),
+        train=(0.8,),
+    ),
+    Situation("a new shape in every batch", {"static_shapes": "off"}, new_shapes=True),
+)
+
+
+def bench_for(situation: Situation, config: XTTSConfig, rounds: int) -> Workbench:
+    """The pieces of such a run under these settings."""
+
+    def read(number: int, *, cached: bool) -> dict[str, Any]:
+        if not cached:
+            time.sleep(situation.read_s)
+        varies = situation.new_shapes and config.data.static_shapes == "off"
+        extra = number % 5000 if varies else 0
+        matrix = np.eye(WIDTH, dtype=np.float32)
+        return {"matrix": matrix, "text": np.zeros([1 + extra], np.float32)}
+
+    def read_by(workers: int, *, cached: bool = False) -> Iterator[Any]:
+        """In order, `workers` at a time, as the loader's threads do; a cache needs no thread."""
+        number = next(starts)
+        if cached:
+            while True:
+                yield read(number, cached=True)
+                number += 1
+        pool, waiting = ThreadPoolExecutor(workers), deque()
+        try:
+            while True:
+                waiting.append(pool.submit(read, number, cached=False))
+                number += 1
+                if len(waiting) > workers:
+                    yield waiting.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    starts = iter(range(0, 10**9, 1000))  # no two readers give the same shapes
+    process, train = _in_turn(situation.process, rounds), _in_turn(situation.train, rounds)
+
+    @tf.function
+    def traced(batch: dict[str, tf.Tensor]) -> tf.Tensor:
+        return tf.reduce_sum(batch["text"])
+
+    def train_step(batch: dict[str, tf.Tensor]) -> None:
+        with tf.device(PLAN.model_device):
+            traced(batch)
+            train(batch["matrix"])
+
+    cached = config.data.cache is not None
+    static = config.data.static_shapes != "off"
+    return Workbench(
+        config=config,
+        plan=PLAN,
+        source=lambda: read_by(config.data.num_workers, cached=cached),
+        readers={
+            READ: lambda: read_by(1, cached=cached),
+            READ_CACHED: lambda: read_by(1, cached=True),
+        },
+        process=lambda batch: {**batch, "matrix": process(batch["matrix"])},
+        transfer=lambda batch: copy_to_model_device(batch, PLAN),
+        train=train_step,
+        num_traces=traced.experimental_get_tracing_count,
+        shapes=("one",) if static else (),
+        data_name=situation.name,
+    )
+
+
+def _in_turn(units: tuple[float, ...], rounds: int) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Compute for so many units, the next time for the next number of them."""
+    calls = iter(range(10**9))
+    return lambda matrix: spin(matrix, tf.constant(round(units[next(calls) % len(units)] * rounds)))
+
+
+def real_files(corpus: Path, config: XTTSConfig, stack: ExitStack, rounds: int) -> Workbench:
+    """The loader on real clips, in Python threads; the model is a short piece of work."""
+    config = with_settings(config, {"data.train_data": corpus})
+    bench = stack.enter_context(open_voice(config, data_name="built-in corpus"))
+    train = _in_turn((0.1,), rounds)
+    return replace(
+        bench,
+        process=lambda batch: {"waves": batch["waves"]},
+        train=lambda batch: train(tf.eye(WIDTH)),
+        num_traces=lambda: 1,
+    )
+
+
+def try_advice(make_bench: Callable[[XTTSConfig], Workbench], config: XTTSConfig) -> Any:
+    """Rates before, predicted and after, and what was changed."""
+    before = measure(make_bench(config), num_steps=STEPS)
+    advice = advise(before)
+    changes = foretold(advice.changes)
+    applied = {name: value for change in changes for name, value in change.settings.items()}
+    after = measure(make_bench(with_settings(config, applied)), num_steps=STEPS)
+    flags = "; ".join(change.flag for change in changes) or "nothing"
+    return before.together.rate, advice.predicted_rate, after.together.rate, flags
+
+
+def check_situations(rounds: int, corpus: Path) -> int:
+    print(
+        f"\n{'situation':36s}{'before':>8s}{'predicted':>11s}{'measured':>10s}{'off':>8s}"
+        "   (steps/s)"
+    )
+    base = {"simulate": True, "batch_size": 16}
+    jobs: list[tuple[str, Callable[[XTTSConfig], Workbench], dict[str, Any]]] = [
+        (s.name, lambda config, s=s: bench_for(s, config, rounds), {**base, **s.settings})
+        for s in SITUATIONS
+    ]
+    held = 0
+    with ExitStack() as stack:
+        jobs.append(
+            (
+                "real files, decoded in Python",
+                lambda config: real_files(corpus, config, stack, rounds),
+                {**base, "use_tf_native_loading": False, "num_workers": 1, "static_shapes": "one"},
+            )
+        )
+        for name, make_bench, data in jobs:
+            config = XTTSConfig(
+                model={"size": "tiny"}, data=data, training={"optimization_level": "basic"}
+            )
+            before, predicted, after, flags = try_advice(make_bench, config)
+            off = predicted / after - 1
+            held += abs(off) <= BAR and flags != "nothing"
+            print(
+                f"{name:36s}{before:8.2f}{predicted:11.2f}{after:10.2f}{off:8.1%}"
+                f"  {'ok' if abs(off) <= BAR else 'MISSED'}  {flags}"
+            )
+    return held
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=7, help="turns of every overlap case")
+    parser.add_argument("--situations-only", action="store_true")
+    options = parser.parse_args()
+    sys.stdout.reconfigure(line_buffering=True)
+    rounds = overlap.calibrate()
+    missed = 0 if options.situations_only else check_simulator(rounds, options.repeats)
+    with tempfile.TemporaryDirectory() as folder:
+        corpus = Path(folder) / "corpus"
+        make_demo_corpus(corpus, sentences=160, held_out=4)
+        held = check_situations(rounds, corpus)
+    print(f"the advice held in {held} of {len(SITUATIONS) + 1} situations (bar {NEEDED})")
+    sys.exit(bool(missed) or held < NEEDED)
+
+
+if __name__ == "__main__":
+    main()

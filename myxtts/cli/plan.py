@@ -1,0 +1,191 @@
+"""`myxtts plan`: what fits a card, what if the settings were others, and does the advice hold?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from myxtts.cli.output import Debug, start_logging
+from myxtts.errors import ConfigError
+
+if TYPE_CHECKING:
+    from myxtts.config.config import XTTSConfig
+    from myxtts.observe.measurements import Profile
+
+
+def plan(
+    gpu_memory: Annotated[
+        int | None, typer.Option(min=1, metavar="MB", help="Memory of each card; plan for it.")
+    ] = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json", help="Advise from a profile: myxtts profile --json FILE."
+        ),
+    ] = None,
+    what_if: Annotated[
+        str | None,
+        typer.Option(metavar="depth=4,num_workers=8", help="Predict the rate with other settings."),
+    ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Apply the advice, measure again, compare (needs data)."),
+    ] = False,
+    model_size: Annotated[
+        str | None, typer.Option(metavar="tiny|small|normal|big", help="Size of the network.")
+    ] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Clips in a batch wished for.")] = None,
+    max_mel_frames: Annotated[
+        int | None, typer.Option(help="Longest clip in mel frames (1024, about 12 s).")
+    ] = None,
+    max_text_length: Annotated[
+        int | None, typer.Option(help="Longest text in tokens (256).")
+    ] = None,
+    optimization_level: Annotated[
+        str | None, typer.Option(metavar="basic|enhanced|experimental", help="As for training.")
+    ] = None,
+    train_data: Annotated[
+        Path | None, typer.Option(help="With --verify: the clips; default: the built-in corpus.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE.yaml", help="Settings; flags win over them.")
+    ] = None,
+    data_gpu: Annotated[int | None, typer.Option(help="GPU that prepares batches.")] = None,
+    model_gpu: Annotated[int | None, typer.Option(help="GPU that trains.")] = None,
+    simulate: Annotated[
+        bool | None,
+        typer.Option("--simulate", help="Two logical CPU devices stand in for two GPUs."),
+    ] = None,
+    num_steps: Annotated[
+        int, typer.Option(min=4, help="With --verify: steps of each measurement.")
+    ] = 60,
+    debug: Debug = False,
+) -> None:
+    """Plan memory for cards of a size, ask a profile what-if, or put its advice to the test.
+
+    With --gpu-memory it needs neither data nor a GPU. Without it the cards of this machine count.
+    """
+    start_logging()
+    overrides = {
+        "data.train_data": train_data,
+        "data.batch_size": batch_size,
+        "data.max_mel_frames": max_mel_frames,
+        "data.max_text_length": max_text_length,
+        "data.data_gpu": data_gpu,
+        "data.model_gpu": model_gpu,
+        "data.simulate": simulate,
+        "model.size": model_size,
+        "training.optimization_level": optimization_level,
+    }
+    if verify:
+        _verify(config, overrides, profile, num_steps)
+    elif profile is not None:
+        _advise(profile, what_if)
+    elif what_if is not None:
+        raise ConfigError(
+            "--what-if needs a profile to start from.",
+            "make one: myxtts profile --json profile.json, then --profile profile.json",
+        )
+    else:
+        _plan_memory(config, overrides, gpu_memory)
+
+
+def _plan_memory(config: Path | None, overrides: dict[str, Any], gpu_memory: int | None) -> None:
+    from myxtts.config.config import load_config
+    from myxtts.observe.planner import plan_memory
+    from myxtts.observe.profile_text import describe_plan
+    from myxtts.pipeline.devices import machine_cards
+
+    given = {name: value for name, value in overrides.items() if value is not None}
+    settings = load_config(config, given)
+    if gpu_memory is None:
+        cards = machine_cards(simulate=settings.data.simulate)
+        if not cards:
+            raise ConfigError(
+                "There is no GPU here to plan for.",
+                "say what the cards will have, for example --gpu-memory 12288",
+            )
+        gpu_memory = min(card.total_mb for card in cards)
+    planned = plan_memory(settings, gpu_memory_mb=gpu_memory)
+    for line in describe_plan(planned):
+        typer.echo(line)
+    if not planned.fits:
+        raise typer.Exit(1)
+
+
+def _advise(path: Path, what_if: str | None) -> None:
+    from myxtts.observe.advisor import advise
+    from myxtts.observe.measurements import read_profile
+    from myxtts.observe.profile_text import describe_advice
+
+    measured = read_profile(path)
+    if what_if is None:
+        for line in describe_advice(advise(measured)):
+            typer.echo(line)
+        return
+    _show_what_if(measured, what_if)
+
+
+def _show_what_if(measured: Profile, what_if: str) -> None:
+    from myxtts.observe.commands import training_command
+    from myxtts.observe.what_if import layout_of, parse_what_if, predict, with_settings
+
+    asked = parse_what_if(what_if)
+    changed = with_settings(measured.config, asked)
+    layout = layout_of(measured)
+    now = predict(measured, measured.config, layout=layout)
+    then = predict(measured, changed, layout=layout)
+    typer.echo(f"{'':24s}{'steps/s':>9s}{'model busy':>12s}{'stall':>8s}{'variation':>11s}")
+    together = measured.together
+    busy = together.stages["train"].busy_share
+    typer.echo(
+        f"{'as measured':24s}{together.rate:9.2f}{busy:12.0%}{together.stall_share:8.0%}"
+        f"{together.variation:11.0%}"
+    )
+    for name, prediction in (("the same, simulated", now), (what_if, then)):
+        typer.echo(
+            f"{name:24s}{prediction.rate:9.2f}{prediction.busy_share['train']:12.0%}"
+            f"{prediction.stall_share:8.0%}{prediction.variation:11.0%}"
+        )
+    typer.echo(
+        f"{then.rate / now.rate:.2f} times the rate, predicted; bottleneck {then.bottleneck}"
+    )
+    typer.echo(f"Command: {training_command(changed, config_file=measured.config_file)}")
+
+
+def _verify(
+    config: Path | None, overrides: dict[str, Any], profile: Path | None, num_steps: int
+) -> None:
+    """Measure, apply what is foretold, measure again, and compare."""
+    from myxtts.cli.profile import measuring, profile_settings, show_profile
+    from myxtts.observe.advisor import advise, foretold
+    from myxtts.observe.measurements import read_profile
+    from myxtts.observe.what_if import with_settings
+
+    if profile is not None:
+        before = read_profile(profile)
+        settings: XTTSConfig = before.config
+        changes = foretold(advise(before).changes)
+        if not changes:
+            typer.echo("Nothing to verify: no change is predicted to make it faster.")
+            return
+    else:
+        settings = profile_settings(config, overrides)
+    with measuring(settings, config) as measure:
+        if profile is None:
+            before = measure(settings, num_steps=num_steps)
+            show_profile(before)
+            changes = foretold(advise(before).changes)
+            if not changes:
+                typer.echo("\nNothing to verify: no change is predicted to make it faster.")
+                return
+        applied = {name: value for change in changes for name, value in change.settings.items()}
+        after = measure(with_settings(settings, applied), num_steps=num_steps)
+    predicted = advise(before).predicted_rate
+    typer.echo("\nApplied: " + "; ".join(change.flag for change in changes))
+    typer.echo(
+        f"Predicted {predicted:.2f} steps/s, measured {after.together.rate:.2f} "
+        f"({after.together.rate / predicted - 1:+.1%}); before {before.together.rate:.2f}"
+    )

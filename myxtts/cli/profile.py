@@ -1,0 +1,189 @@
+"""`myxtts profile`, also `utilities/dual_gpu_bottleneck_profiler.py`: where does the time go?"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from myxtts.cli.output import Debug, load_tensorflow, start_logging
+from myxtts.errors import ConfigError, MyXTTSError
+
+if TYPE_CHECKING:
+    from myxtts.config.config import XTTSConfig
+    from myxtts.observe.measurements import Profile
+
+BUILT_IN_CLIPS = 160  # enough for batches that differ; espeak-ng speaks them in a few seconds
+
+
+def profile(
+    train_data: Annotated[
+        Path | None, typer.Option(help="Folder of clips; default: the built-in corpus.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE.yaml", help="Settings; flags win over them.")
+    ] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Clips in a batch (16).")] = None,
+    num_steps: Annotated[int, typer.Option(min=4, help="Steps of the whole pipeline.")] = 100,
+    data_gpu: Annotated[
+        int | None, typer.Option(help="GPU that prepares batches; needs --model-gpu too.")
+    ] = None,
+    model_gpu: Annotated[
+        int | None, typer.Option(help="GPU that trains; needs --data-gpu too.")
+    ] = None,
+    model_size: Annotated[
+        str | None, typer.Option(metavar="tiny|small|normal|big", help="Size of the network.")
+    ] = None,
+    simulate: Annotated[
+        bool | None,
+        typer.Option("--simulate", help="Two logical CPU devices stand in for two GPUs."),
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE.json", help="Write all numbers there.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write a page with pictures.")
+    ] = None,
+    lang: Annotated[str, typer.Option(metavar="en|fa", help="Language of the page.")] = "en",
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Write a timeline for Perfetto.")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Measure every stage alone and all of them together, and say which settings to change.
+
+    Nothing of a run is changed: the model is made anew and thrown away.
+    """
+    start_logging()
+    if lang not in ("en", "fa"):
+        raise ConfigError(f"There is no page in the language {lang!r}.", "--lang en or --lang fa")
+    settings = profile_settings(
+        config,
+        {
+            "data.train_data": train_data,
+            "data.batch_size": batch_size,
+            "data.data_gpu": data_gpu,
+            "data.model_gpu": model_gpu,
+            "data.simulate": simulate,
+            "model.size": model_size,
+        },
+    )
+    with measuring(settings, config) as measure:
+        result = measure(settings, num_steps=num_steps, trace_file=trace)
+    show_profile(result)
+    if json_file is not None:
+        write_text(json_file, result.to_json())
+        typer.echo(f"Numbers: {json_file}")
+    if report is not None:
+        from myxtts.observe.report import write_report
+
+        write_report(report, result, lang="fa" if lang == "fa" else "en")
+        typer.echo(f"Report: {report}")
+    if trace is not None:
+        typer.echo(f"Timeline: {trace} (open it in ui.perfetto.dev or chrome://tracing)")
+
+
+def profile_settings(config: Path | None, overrides: dict[str, Any]) -> XTTSConfig:
+    """The settings to measure; without data those that suit the built-in corpus."""
+    from myxtts.config.config import load_config
+    from myxtts.pipeline.devices import check_request
+
+    given = {name: value for name, value in overrides.items() if value is not None}
+    settings = load_config(config, given)
+    check_request(settings.data.device_request())
+    folder = settings.data.train_data
+    if folder is not None and not folder.exists():
+        raise ConfigError(
+            f"The data folder {folder} does not exist.", "check the path given with --train-data"
+        )
+    if folder is None:
+        if "size" not in settings.model.model_fields_set and "model.size" not in given:
+            settings.model.size = "tiny"
+        if "static_shapes" not in settings.data.model_fields_set:
+            settings.data.static_shapes = "one"  # each shape takes a compilation of its own
+    return settings
+
+
+@contextlib.contextmanager
+def measuring(settings: XTTSConfig, config_file: Path | None) -> Iterator[Callable[..., Profile]]:
+    """What measures settings in this process, with its advice; shows how far it is."""
+    load_tensorflow()
+    from myxtts.pipeline.devices import configure_devices
+
+    configure_devices(**asdict(settings.data.device_request()))  # before anything takes time
+    with tempfile.TemporaryDirectory(prefix="myxtts-corpus-") as folder:
+        file = "" if config_file is None else str(config_file)
+        yield partial(_measure, config_file=file, corpus=Path(folder) / "corpus")
+
+
+def _measure(
+    config: XTTSConfig,
+    *,
+    config_file: str,
+    corpus: Path,
+    num_steps: int,
+    trace_file: Path | None = None,
+) -> Profile:
+    from rich.progress import Progress
+
+    from myxtts.observe.advisor import advise
+    from myxtts.observe.profiler import measure
+    from myxtts.observe.what_if import with_settings
+    from myxtts.observe.workbench import open_voice
+
+    measured_config, name = config, ""
+    if config.data.train_data is None:
+        _speak_corpus(corpus)
+        measured_config, name = (
+            with_settings(config, {"data.train_data": corpus}),
+            "built-in corpus",
+        )
+    with open_voice(measured_config, data_name=name) as bench, Progress(transient=True) as bars:
+        bar = bars.add_task("profiling", total=None)
+        result = measure(
+            bench,
+            num_steps=num_steps,
+            trace_file=trace_file,
+            on_progress=lambda phase, done, total: bars.update(
+                bar, description=phase, completed=done, total=total
+            ),
+        )
+    result = replace(result, config=config, config_file=config_file)
+    return replace(result, advice=advise(result))
+
+
+def _speak_corpus(folder: Path) -> None:
+    from myxtts.data.demo import make_demo_corpus
+
+    if not folder.exists():
+        typer.echo("No --train-data: espeak-ng speaks a small corpus to measure with")
+        make_demo_corpus(folder, sentences=BUILT_IN_CLIPS, held_out=4)
+
+
+def show_profile(result: Profile) -> None:
+    """Print the numbers and the advice."""
+    from myxtts.observe.profile_text import describe_advice, describe_profile
+
+    typer.echo("")
+    for line in describe_profile(result):
+        typer.echo(line)
+    if result.advice is not None:
+        typer.echo("")
+        for line in describe_advice(result.advice):
+            typer.echo(line)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file, or say why it cannot be."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise MyXTTSError(
+            f"{path} cannot be written: {error}", "give a file in a folder that exists"
+        ) from error

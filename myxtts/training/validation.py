@@ -1,0 +1,118 @@
+"""Measures the averaged weights on clips the run does not train on, and lets them speak."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from myxtts.data.training_data import TrainingData
+from myxtts.errors import MyXTTSError
+from myxtts.models.xtts import XTTS
+from myxtts.training.run_log import RunLog
+from myxtts.training.samples import Sampler
+from myxtts.training.snapshot import RunState
+from myxtts.training.step import TrainStep, weighted_mean
+from myxtts.training.stopping import EarlyStopping
+
+log = logging.getLogger(__name__)
+
+
+class Validator:
+    """Looks at a run from outside, now and then and at its end.
+
+    `prepare` makes of a host batch what the model takes, on the model device.
+    """
+
+    def __init__(
+        self,
+        step: TrainStep,
+        *,
+        device: str,
+        prepare: Callable[[Any], Any],
+        data: TrainingData | None,
+        state: RunState,
+        stopping: EarlyStopping,
+        samples_dir: Path,
+    ) -> None:
+        self._step, self._device, self._prepare = step, device, prepare
+        self._data, self._state, self._stopping = data, state, stopping
+        self._samples_dir = samples_dir
+        self._sampler: Sampler | None = None
+        self.evaluate = tf.function(step.model.compute_losses, reduce_retracing=True)
+        self._validated_step = self._sampled_step = -1
+        self._warned = False
+
+    @property
+    def is_up_to_date(self) -> bool:
+        """Whether the weights as they are have been measured."""
+        return self._validated_step == self._state.step
+
+    def validate(
+        self,
+        dataset: Iterable[Any] | None,
+        run_log: RunLog,
+        *,
+        stop_when: Callable[[], bool],
+    ) -> bool:
+        """Measure on the data set, or on our own clips; True if it is the best result yet."""
+        parts = []
+        with self._step.averaged_weights(), tf.device(self._device):
+            for batch in self._batches(dataset):
+                if stop_when():  # a long validation must not outlive the patience of who asked
+                    return False
+                for part in self._step.parts(batch):
+                    iterations = self._step.optimizer.iterations
+                    parts.append(self.evaluate(part, step=iterations, training=False))
+            means = weighted_mean(parts) if parts else {}
+        self._validated_step = self._state.step
+        if not parts:
+            self._warn_of_no_batch()
+            return False
+        losses = {name: float(value) for name, value in means.items()}
+        best = self._stopping.update(losses["loss"], step=self._state.step)
+        run_log.scalars(
+            self._state.step, {f"validation/{n}": v for n, v in losses.items() if n != "weight"}
+        )
+        log.info(
+            "Validation at step %d: loss %.4f%s",
+            self._state.step,
+            losses["loss"],
+            ", the best so far" if best else "",
+        )
+        return best
+
+    def sample(self, run_log: RunLog) -> None:
+        """Speak a few validation sentences, to listen to and look at."""
+        model, step = self._step.model, self._state.step
+        if not isinstance(model, XTTS) or self._sampled_step == step:
+            return
+        batch = next(self._batches(None), None)
+        if batch is None:
+            return
+        self._sampled_step = step
+        if self._sampler is None:
+            symbols = () if self._data is None else self._data.tokenizer.symbols
+            self._sampler = Sampler(model, device=self._device, symbols=symbols)
+        folder = self._samples_dir / f"step_{step:08d}"
+        try:
+            with self._step.averaged_weights():
+                self._sampler.write(batch, folder, step=step, log=run_log)
+        except (OSError, MyXTTSError, tf.errors.ResourceExhaustedError) as error:
+            # A full disk, say: no reason to stop training.
+            log.warning("No samples at step %d: %s", step, error)
+        else:
+            log.info("Samples of step %d: %s", step, folder)
+
+    def _batches(self, dataset: Iterable[Any] | None) -> Iterator[Any]:
+        """Validation batches on the model device, one after another: they are few, and seldom."""
+        own = () if self._data is None else self._data.validation_batches()
+        return map(self._prepare, own if dataset is None else dataset)
+
+    def _warn_of_no_batch(self) -> None:
+        if self._stopping.patience is not None and not self._warned:
+            self._warned = True
+            log.warning("There is no validation batch: early stopping has nothing to go by")

@@ -1,0 +1,181 @@
+"""The live page and the report in a real browser; and the server, for this machine only."""
+
+from __future__ import annotations
+
+import http.client
+import shutil
+import socket
+from urllib.parse import urlsplit
+
+import pytest
+
+from myxtts.errors import MyXTTSError
+from myxtts.observe.follow import RunFollower
+from myxtts.observe.report import write_report
+from myxtts.observe.web import serve
+from tests.told_runs import event, half_a_run, metrics, pipeline, started, write_events, write_trace
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
+        pytest.skip(f"no browser is installed: {', '.join(BROWSERS)}")
+    with playwright.sync_playwright() as play:
+        started_browser = play.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield started_browser
+        started_browser.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    """Opens pages that may ask nobody but us, and fails if one complains."""
+    contexts, complaints = [], []
+
+    def open_one(address: str, **options):
+        context = browser.new_context(viewport={"width": 900, "height": 800}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "request",
+            lambda request: (
+                complaints.append(request.url)
+                if urlsplit(request.url).hostname not in (None, "", "127.0.0.1")
+                else None
+            ),
+        )
+        page.goto(address)
+        return page
+
+    yield open_one
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def run(tmp_path):
+    told = [started(host="elsewhere", run="my voice"), *half_a_run()[1:]]
+    folder = write_events(tmp_path / "run", told)
+    write_trace(folder)
+    return folder
+
+
+@pytest.fixture
+def address(run):
+    with serve(RunFollower(run), port=0) as served:
+        yield served
+
+
+def background(page) -> str:
+    return page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+
+def fits(page) -> bool:
+    return page.evaluate(
+        "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    )
+
+
+def test_the_live_page_follows_the_run(address, run, open_page):
+    page = open_page(address)
+    assert page.title() == "Live view of my voice"
+    assert "Step 50 of 100" in page.inner_text("main")
+    assert "98% busy" in page.inner_text("main")
+    write_events(run, [metrics(60, 0.1234), pipeline(60, seconds=30.0)])
+    page.wait_for_selector("text=Step 60 of 100", timeout=20_000)
+    assert "0.1234" in page.inner_text(".cards")
+    write_events(run, [pipeline(100, seconds=50.0), event("ended", error="")])
+    page.wait_for_selector("text=finished", timeout=20_000)
+    assert fits(page)
+
+
+def test_the_live_page_changes_language_and_leads_to_the_report(address, open_page):
+    page = open_page(address)
+    page.click("text=فارسی")
+    assert page.get_attribute("html", "dir") == "rtl"
+    assert "گام ۵۰ از ۱۰۰" in page.inner_text("main")
+    page.click(".links a >> nth=0")
+    page.wait_for_selector("text=حلقهٔ دسته‌های آماده")
+    assert page.get_attribute("html", "dir") == "rtl"
+
+
+def test_a_lost_connection_is_said(run, open_page):
+    with serve(RunFollower(run), port=0) as address:
+        page = open_page(address)
+        assert not page.is_visible("#lost")
+    page.wait_for_selector("#lost", state="visible", timeout=20_000)
+
+
+@pytest.mark.parametrize("lang", ["en", "fa"])
+def test_the_report_changes_its_theme_and_copies_its_command(tmp_path, run, open_page, lang):
+    write_report(tmp_path / "report.html", run, lang=lang)
+    permissions = ["clipboard-read", "clipboard-write"]
+    page = open_page(
+        (tmp_path / "report.html").as_uri(), color_scheme="light", permissions=permissions
+    )
+    light = background(page)
+    page.click("#theme")
+    dark = background(page)
+    assert light != dark
+    page.reload()
+    assert background(page) == dark  # it is remembered
+    page.emulate_media(media="print")
+    assert background(page) == light  # paper is white
+    assert not page.is_visible("#theme")
+    page.emulate_media(media="screen")
+    label = page.inner_text(".command button")
+    page.click(".command button")
+    page.wait_for_selector(f".command button:not(:text-is('{label}'))", timeout=20_000)
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == page.inner_text(".command code")
+    assert copied.startswith("myxtts profile --config ")
+    assert fits(page)
+    code = page.locator(".command code").bounding_box()
+    button = page.locator(".command button").bounding_box()
+    assert code["x"] < button["x"]  # commands read from the left in both languages
+
+
+def test_a_dark_system_gets_a_dark_page(tmp_path, run, open_page):
+    write_report(tmp_path / "report.html", run)
+    pages = [
+        open_page((tmp_path / "report.html").as_uri(), color_scheme=scheme)
+        for scheme in ("light", "dark")
+    ]
+    assert background(pages[0]) != background(pages[1])
+
+
+# -- the server --
+
+
+def ask(address: str, path: str, host: str | None = None) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=10)
+    connection.request("GET", path, headers={} if host is None else {"Host": host})
+    return connection.getresponse()
+
+
+def test_the_server_answers_this_machine_only_and_only_its_pages(address):
+    answer = ask(address, "/")
+    assert answer.status == 200
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    assert b"my voice" in answer.read()
+    assert ask(address, "/view?lang=fa").read().decode().count("گام ۵۰ از ۱۰۰") == 1
+    assert ask(address, "/view?lang=xx").status == 200
+    assert ask(address, "/../events.jsonl").status == 404
+    assert ask(address, "/", host="evil.example").status == 403
+    assert urlsplit(address).hostname == "127.0.0.1"
+
+
+def test_a_port_that_is_taken_is_said(run):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with (
+            pytest.raises(MyXTTSError, match="cannot be served"),
+            serve(RunFollower(run), port=taken.getsockname()[1]),
+        ):
+            pass
