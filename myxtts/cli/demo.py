@@ -86,6 +86,7 @@ def demo(
             stats["telemetry"].write_trace(trace)
             _report(stats["stats"], console)
             console.print(f"Timeline: {trace} (open it in ui.perfetto.dev or chrome://tracing)")
+            console.print(f"Report, to be opened in a browser: {run / 'report.html'}")
             if stats["stopped_by"] is not None:
                 console.print("Stopped; the same command goes on from there.")
                 raise typer.Exit(128 + stats["stopped_by"])
@@ -101,6 +102,7 @@ def demo(
     for command in (
         _speaking_command(run, corpus, output_dir / "mine.wav", many=many),
         f"python -m benchmarks.{'voices' if many else 'intelligibility'} {run}",
+        f"myxtts evaluate {run}",
         f"tensorboard --logdir {run / 'tensorboard'}",
         "myxtts train --train-data YOUR_FOLDER --checkpoint-dir runs/my-voice",
     ):
