@@ -39,6 +39,8 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
+from rich.console import Console
+from rich.progress import track
 
 from benchmarks.intelligibility import make_recogniser
 from myxtts.data.audio import SAMPLE_RATE
@@ -52,7 +54,7 @@ from myxtts.data.demo import (
     speak_clip,
 )
 from myxtts.data.demo_sentences import HELD_OUT_SLOTS, SLOTS, draw_slot_sentences
-from myxtts.data.ljspeech import Manifest, read_manifest
+from myxtts.data.ljspeech import read_manifest
 from myxtts.data.many_voices import trained_voices, unseen_voices
 from myxtts.errors import DataError, MyXTTSError
 from myxtts.inference.recognition import ClosedSetRecogniser
@@ -182,11 +184,8 @@ def read_corpus(folder: Path) -> Corpus:
         for clip in manifests[name]:
             path = manifests[name].folder / clip.audio
             references.setdefault(clip.speaker, []).append(path)
-    return Corpus(_texts(manifests.values()), voices, references)
-
-
-def _texts(manifests: Iterable[Manifest]) -> frozenset[str]:
-    return frozenset(clip.text for manifest in manifests for clip in manifest)
+    texts = frozenset(text for manifest in manifests.values() for text in manifest.texts)
+    return Corpus(texts, voices, references)
 
 
 def draw_test(corpus: Corpus, *, num_sentences: int, num_references: int, seed: int) -> Test:
@@ -255,12 +254,14 @@ def measure(
     results = {name: Results() for name in judges}
     first = results[next(iter(judges))]
     for kind, voices in test.voices.items():
-        waves = {v.name: speak(synthesizer, test.sentences, v, test) for v in voices}
-        copies = {v.name: [copy(synthesizer, w) for w in recordings[v.name]] for v in voices}
+        waves, copies = {}, {}
+        for voice in follow(voices, f"{kind} speak"):
+            waves[voice.name] = speak(synthesizer, test.sentences, voice, test)
+            copies[voice.name] = [copy(synthesizer, wave) for wave in recordings[voice.name]]
         heard = {v.name: [as_wave(decode(p)) for p in test.references[v.name]] for v in voices}
         for name, judge in judges.items():
             values, taken_for = results[name].values, results[name].taken_for
-            taken_for.update({voice: judge.nearest(said) for voice, said in waves.items()})
+            taken_for.update({v: judge.nearest(said) for v, said in waves.items()})
             values[kind, MATCH] = share_of_hits({v.name: taken_for[v.name] for v in voices})
             values[kind, COPY] = share_of_hits({v: judge.nearest(w) for v, w in copies.items()})
             values[kind, NATURAL] = share_of_hits(
@@ -268,13 +269,18 @@ def measure(
             )
         errors = [
             pitch_error(wave, other)
-            for voice, said in waves.items()
-            for wave, other in zip(said, recordings[voice], strict=True)
+            for name, said in waves.items()
+            for wave, other in zip(said, recordings[name], strict=True)
         ]
         # Speech that lost its pitch is as far off as can be.
         first.values[kind, PITCH] = statistics.median(1.0 if math.isnan(e) else e for e in errors)
         first.values.update(measure_words(synthesizer, recogniser, kind, test, waves, recordings))
     return results
+
+
+def follow(voices: Sequence[DemoVoice], what: str) -> Iterable[DemoVoice]:
+    """Show how far it is, where someone looks."""
+    return track(voices, what, console=Console(stderr=True), transient=True)
 
 
 def share_of_hits(taken_for: Mapping[str, Sequence[str]]) -> float:
@@ -296,7 +302,7 @@ def measure_words(
         return statistics.fmean(recogniser.score(wave, SAMPLE_RATE, text) for wave, text in pairs)
 
     scores: dict[str, list[float]] = {ORIGINALS: [], WORDS: [], NEW_WORDS: []}
-    for voice in test.voices[kind]:
+    for voice in follow(test.voices[kind], f"{kind} are read"):
         natural = recordings[voice.name] + [original(t, voice) for t in test.new_word_sentences]
         readable = score(natural, test.sentences + test.new_word_sentences)
         if readable < READABLE:
@@ -327,9 +333,7 @@ def copy(synthesizer: Any, wave: Wave) -> Wave:
 def print_tables(test: Test, results: Mapping[str, Results]) -> bool:
     """A row a kind of voice and judge, then what was missed; whether no bar was."""
     count = len(test.everyone)
-    print(
-        f"nearest of {count} candidates (chance {1 / count:.1%}); {len(test.sentences)} sentences"
-    )
+    print(f"nearest of {count} candidates, where chance gives {1 / count:.3f}")
     print(f"{'':36s}" + "".join(f"{column:>16s}" for column in COLUMNS))
     for judge, result in results.items():
         for kind, voices in test.voices.items():
@@ -345,7 +349,8 @@ def print_tables(test: Test, results: Mapping[str, Results]) -> bool:
         )
     for voice, names in first.taken_for.items():
         if others := [name for name in names if name != voice]:
-            print(f"  {voice}: {len(others)} of {len(names)} nearer to {', '.join(set(others))}")
+            nearer = ", ".join(sorted(set(others)))
+            print(f"  {voice}: {len(others)} of {len(names)} nearer to {nearer}")
     missed = first.missed()
     for line in missed:
         print(f"MISSED {line}")

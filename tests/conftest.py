@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Iterator
 
 import pytest
 
@@ -16,6 +18,15 @@ PLAN = simulated_plan()  # whichever test runs first
 @pytest.fixture(scope="session")
 def plan() -> DevicePlan:
     return PLAN
+
+
+@pytest.fixture(autouse=True)
+def _own_logging() -> Iterator[None]:
+    """A command run inside the tests sets logging up for its process: undone after each test."""
+    logger = logging.getLogger("myxtts")
+    before = logger.handlers, logger.level, logger.propagate
+    yield
+    logger.handlers, logger.level, logger.propagate = before
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

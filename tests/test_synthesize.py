@@ -82,9 +82,9 @@ def test_the_first_chunk_does_not_wait_for_the_rest(synthesizer, voice, monkeypa
     class Listening:
         sample_rate = vocoder.sample_rate
 
-        def __call__(self, mels):
+        def __call__(self, mels, pitches):
             spoken.append(len(mels))
-            return vocoder(mels)
+            return vocoder(mels, pitches)
 
     monkeypatch.setattr(synthesizer, "vocoder", Listening())
     stream = synthesizer.stream(TEXT * 5, voice=voice)

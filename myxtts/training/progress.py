@@ -264,4 +264,6 @@ def _is_terminal(console: Console | None) -> bool:
 
 
 def _writes_to_terminal(handler: logging.Handler) -> TypeGuard[logging.StreamHandler[Any]]:
-    return isinstance(handler, logging.StreamHandler) and handler.stream.isatty()
+    if not isinstance(handler, logging.StreamHandler) or handler.stream.closed:
+        return False
+    return bool(handler.stream.isatty())
