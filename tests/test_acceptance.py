@@ -54,10 +54,14 @@ def _pass(target: Target) -> str:
 
 
 @pytest.mark.parametrize(
-    ("check", "said"), [(_leave, "its process ended with code 3"), (_sleep, "did not end within")]
+    ("check", "said"),
+    [
+        (_leave, "its process ended with code 3"),
+        pytest.param(_sleep, "did not end within", marks=pytest.mark.slow),
+    ],
 )
 def test_a_check_that_crashes_or_hangs_is_a_failure_with_its_name(check, said, monkeypatch):
-    monkeypatch.setattr(acceptance, "PART_TIMEOUT_S", 20)
+    monkeypatch.setattr(acceptance, "PART_TIMEOUT_S", 60)
     checks = (("First", _pass), ("Second", check), ("Third", _pass))
     first, second = acceptance._in_child(checks, SIMULATED)
     assert (first.name, first.passed, first.detail) == ("First", True, "well")
