@@ -82,7 +82,7 @@ def test_a_profile_of_a_real_voice_measures_every_stage_and_gives_advice(tmp_pat
             trace_file=tmp_path / "trace.json",
             on_progress=lambda phase, done, total: phases.add(phase),
         )
-    assert phases == {"reading", "each stage alone", "all together"}
+    assert phases == {"reading", "compiling", "each stage alone", "all together"}
     assert set(profile.alone) == {*STAGES, READ_COLD, READ_CACHED, READ_NATIVE}
     assert all(times.mean_s > 0 for times in profile.alone.values())
     assert profile.together.steps == 5

@@ -112,3 +112,11 @@ def test_no_buffers_make_it_faster_than_its_slowest_stage_or_its_cores(times, bu
     assert seen.rate <= 1.0 / bound * 1.001
     assert seen.rate >= 1.0 / bound * 0.5
     assert all(0.0 <= share <= 1.0 + 1e-9 for share in seen.busy_share.values())
+
+
+def test_beside_other_work_each_takes_longer_by_the_crowding_but_alone_it_does_not():
+    crowded = {"cores": 2, "crowding": {CPU: 1.2}}
+    both_at_work = simulate(pipeline(**crowded), steps=60)
+    assert both_at_work.rate == pytest.approx(1 / 1.2, rel=0.01)
+    process_alone = simulate(pipeline(train=0.0, transfer=0.0, **crowded), steps=60)
+    assert process_alone.rate == pytest.approx(1.0, rel=0.01)

@@ -179,6 +179,7 @@ class Profile:
     devices: tuple[DeviceUse, ...]
     link: Link
     on_cpu: bool = True  # both devices share the machine's cores
+    crowding: float = 1.0  # times as long as sharing the cores explains, side by side on a CPU
     shapes: tuple[str, ...] = ()  # planned, as "16 clips x 224 frames x 48 tokens"
     clips_mb: float = 0.0  # all training clips, decoded
     host_free_mb: float = 0.0

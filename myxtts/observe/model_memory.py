@@ -138,17 +138,17 @@ _ONCE = 2 * 4 + 2 * 8  # seed, place
 # -- activations: what the forward pass keeps for the backward pass --
 
 # Of each block: its input, the modulated input of the convolution, and the convolution's output;
-# the rest is computed again inside the same compiled kernels. Without XLA also the centred and the
-# normalised input, and a copy in the order that a dilated convolution wants.
-KEPT_OF_BLOCK = {True: 3, False: 6}
+# the rest is computed again inside the same compiled kernels. Measured without XLA a step takes no
+# more: TensorFlow frees what nobody will read as it goes.
+KEPT_OF_BLOCK = 3
 KEPT_OF_ATTENTION = 6  # normed, query, key, value, weighted, projected
-KEPT_MELS = {True: 8, False: 14}  # mel-sized: target, means twice, template, prediction, errors
+KEPT_MELS = 8  # mel-sized: target, means twice, template, prediction, errors
 KEPT_OF_PATH = 6  # token-by-frame-sized: likelihood, its two orders, totals, path, alignment
 
 
-def activation_bytes(model: ModelConfig, shape: BatchShape, *, xla: bool, half: bool) -> int:
+def activation_bytes(model: ModelConfig, shape: BatchShape, *, half: bool = False) -> int:
     """What one step keeps of a batch until its gradients are there; estimated."""
-    kept = KEPT_OF_BLOCK[xla]
+    kept = KEPT_OF_BLOCK
     encoder, decoder = model.encoder_dim, model.decoder_dim
     predictor = encoder * 3 // 4
     around = 2  # a stack's input projection and its last normalisation
@@ -157,7 +157,7 @@ def activation_bytes(model: ModelConfig, shape: BatchShape, *, xla: bool, half: 
     token = encoder * (kept * model.encoder_blocks + KEPT_OF_ATTENTION + around)
     token += 2 * 2 * shape.tokens + predictor * (kept * PREDICTOR_BLOCKS + around)
     reference = 2 * NUM_MELS + 3 * 2 * LATENTS
-    exact = shape.frames * NUM_MELS * KEPT_MELS[xla] + REFERENCE_FRAMES * reference
+    exact = shape.frames * NUM_MELS * KEPT_MELS + REFERENCE_FRAMES * reference
     exact += shape.tokens * (2 * NUM_MELS + shape.frames * KEPT_OF_PATH)
     worked = shape.frames * frame + shape.tokens * token
     return shape.rows * (FLOAT * exact + (2 if half else FLOAT) * worked)
@@ -168,7 +168,7 @@ class StepMemory:
     """Bytes on the model device at the worst moment of a step, without the batches waiting."""
 
     weights: Weights
-    gradients: int  # those of each variable, all end to end, and times the batch's weight
+    gradients: int  # those of each variable, and all end to end
     update: int  # the gradients, and new values of all that an update changes
     activations: int
     batch: int
@@ -180,16 +180,14 @@ class StepMemory:
         return self.weights.total + self.batch + working
 
 
-def step_memory(
-    model: ModelConfig, shape: BatchShape, *, xla: bool = True, half: bool = False
-) -> StepMemory:
+def step_memory(model: ModelConfig, shape: BatchShape, *, half: bool = False) -> StepMemory:
     """What training on batches of this shape takes."""
     weights = weight_bytes(model)
     return StepMemory(
         weights=weights,
-        gradients=3 * weights.model,
+        gradients=2 * weights.model,
         update=weights.model + weights.total,
-        activations=activation_bytes(model, shape, xla=xla, half=half),
+        activations=activation_bytes(model, shape, half=half),
         batch=ready_batch_bytes(shape),
     )
 

@@ -145,7 +145,7 @@ class _Room:
         self.half = half
 
     def step(self, shape: BatchShape) -> StepMemory:
-        return step_memory(self.config.model, shape, xla=self.config.training.xla, half=self.half)
+        return step_memory(self.config.model, shape, half=self.half)
 
     def held_mb(self, shape: BatchShape) -> tuple[float, float]:
         """Batches in flight on the data and on the model device."""

@@ -33,6 +33,7 @@ from myxtts.observe.measurements import (
     Together,
 )
 from myxtts.observe.report_content import read_trace
+from myxtts.observe.simulator import shared
 from myxtts.observe.what_if import HOST_BUFFER, READ_AHEAD
 from myxtts.observe.workbench import Workbench
 from myxtts.pipeline.devices import DevicePlan, RoleName
@@ -43,9 +44,10 @@ from myxtts.pipeline.telemetry import BUSY, PROCESS, TRAIN, TRANSFER, Telemetry
 from myxtts.pipeline.transfer import put_on_device, wait_for_gpu
 
 SAMPLE_S = 0.25
-READ_BATCHES = 6
+READ_BATCHES = 4  # at a sitting
 LONGEST_S = 120.0  # of the run of everything together, once it has a few steps
 FEWEST_STEPS = 10
+LITTLE = 0.1  # of a step's time
 KEPT_STEPS = 24  # whose spans a profile keeps, for the timeline
 # How often each phase is told of: (what it is, batches done, batches in all).
 OnProgress = Callable[[str, int, int], None]
@@ -60,22 +62,30 @@ def measure(
     hardware: Hardware = HARDWARE,
 ) -> Profile:
     """Profile a run's pieces: the stages alone first, then the pipeline for `num_steps`."""
-    alone, batch_mb = _measure_alone(bench, num_steps, on_progress)
+    alone = _Alone(bench, on_progress)
     watch = _Watch(bench.plan, hardware)
+    rounds = min(6, max(2, num_steps // 10))
+    # A machine's speed drifts within a minute, by heat or by neighbours: half of what the whole is
+    # compared with is measured before it and half after.
+    alone.measure(rounds)
     together = _measure_together(bench, num_steps, watch, trace_file, on_progress)
+    alone.measure(rounds)
+    times = alone.times()
     cards = {card.index: card for card in hardware.cards()}
+    cores = len(psutil.Process().cpu_affinity() or range(os.cpu_count() or 1))
     on_cpu = bench.plan.model_device.startswith("/CPU")
     return Profile(
         config=bench.config,
         simulated=bench.plan.simulated,
-        cores=len(psutil.Process().cpu_affinity() or range(os.cpu_count() or 1)),
+        cores=cores,
         machine=_describe_machine(on_cpu, [card.name for card in cards.values()]),
         data_name=bench.data_name,
-        alone=alone,
+        alone=times,
         together=together,
         devices=_devices(bench.plan, together, watch, cards),
-        link=_link(bench.plan, batch_mb, alone[TRANSFER].mean_s, hardware),
+        link=_link(bench.plan, alone.batch_mb, times[TRANSFER].mean_s, hardware),
         on_cpu=on_cpu,
+        crowding=alone.crowding(cores) if on_cpu else 1.0,
         shapes=bench.shapes,
         clips_mb=bench.clips_mb,
         host_free_mb=psutil.virtual_memory().available / MB,
@@ -106,43 +116,81 @@ class _Clock:
         return StageTimes(tuple(self.seconds), self.cpu_s / max(1, len(self.seconds)))
 
 
-def _measure_alone(
-    bench: Workbench, num_steps: int, on_progress: OnProgress
-) -> tuple[dict[str, StageTimes], float]:
-    """Seconds of every stage by itself, and the size of a batch."""
-    alone = {}
-    for number, (name, open_reader) in enumerate(bench.readers.items()):
-        on_progress("reading", number, len(bench.readers))
-        alone[name] = _time_reader(open_reader, warm=name == READ_CACHED)
-    rounds = min(12, max(4, num_steps // 5))
-    clocks = {stage: _Clock() for stage in (PROCESS, TRANSFER, TRAIN)}
-    batch_mb = 0.0
-    seen: set[str] = set()
-    with _closing(bench.source()) as source:
-        for number in range(rounds):
-            on_progress("each stage alone", number, rounds)
-            host = next(source)
-            # The first batch of a shape compiles, the second fills caches: neither counts.
-            shape = _shape_of(host)
-            for count in (False, False, True) if shape not in seen else (True,):
-                ready = clocks[PROCESS].time(partial(_process, bench, host), count=count)
-                moved = clocks[TRANSFER].time(partial(_transfer, bench, ready), count=count)
-                clocks[TRAIN].time(partial(bench.train, moved), count=count)
-            seen.add(shape)
-            batch_mb = max(batch_mb, _size_mb(ready))
-    return {**alone, **{stage: clock.times() for stage, clock in clocks.items()}}, batch_mb
+class _Alone:
+    """Times every stage by itself, in as many sittings as one likes."""
 
+    def __init__(self, bench: Workbench, on_progress: OnProgress) -> None:
+        self._bench, self._on_progress = bench, on_progress
+        self._clocks = {stage: _Clock() for stage in (*bench.readers, PROCESS, TRANSFER, TRAIN)}
+        self._seen: set[str] = set()  # shapes
+        self._beside = _Clock()  # steps while a batch is processed at the same time
+        self.batch_mb = 0.0
 
-def _time_reader(open_reader: Callable[[], Iterator[Any]], *, warm: bool) -> StageTimes:
-    if warm:  # the same batches a second time are what a cache holds
+    def times(self) -> dict[str, StageTimes]:
+        """What was measured so far."""
+        return {stage: clock.times() for stage, clock in self._clocks.items()}
+
+    def measure(self, rounds: int) -> None:
+        """Some batches from every reader, then `rounds` batches through every stage in turn."""
+        for number, name in enumerate(self._bench.readers):
+            self._on_progress("reading", number, len(self._bench.readers))
+            self._time_reader(name)
+        with _closing(self._bench.source()) as source:
+            for number in range(rounds):
+                host = next(source)
+                self._time_stages(host, number, rounds)
+        if self._bench.plan.model_device.startswith("/CPU"):
+            self._time_side_by_side(host, rounds)
+
+    def crowding(self, cores: int) -> float:
+        """Times as long as sharing the cores explains: caches and clock are shared as well."""
+        times = self.times()
+        process, train = (times[stage] for stage in (PROCESS, TRAIN))
+        if process.mean_s < LITTLE * train.mean_s:
+            return 1.0  # it is hardly ever at work, and too short to be measured like this
+        demands = [stage.cpu_s / stage.mean_s for stage in (process, train)]
+        explained = shared(demands[1], demands[:1], cores) * train.median_s
+        return max(1.0, self._beside.times().median_s / explained)
+
+    def _time_reader(self, name: str) -> None:
+        open_reader = self._bench.readers[name]
+        batches_read = READ_AHEAD + 1 + READ_BATCHES
+        if name == READ_CACHED:  # the same batches a second time are what a cache holds
+            with _closing(open_reader()) as batches:
+                for _ in itertools.islice(batches, batches_read):
+                    pass
         with _closing(open_reader()) as batches:
-            for _ in itertools.islice(batches, READ_AHEAD + 1 + READ_BATCHES):
-                pass
-    clock = _Clock()
-    with _closing(open_reader()) as batches:
-        for number in range(READ_AHEAD + 1 + READ_BATCHES):  # what is read ahead comes at once
-            clock.time(partial(next, batches), count=number > READ_AHEAD)
-    return clock.times()
+            for number in range(batches_read):  # what is read ahead comes at once
+                self._clocks[name].time(partial(next, batches), count=number > READ_AHEAD)
+
+    def _time_stages(self, host: Any, number: int, rounds: int) -> None:
+        bench, clocks, shape = self._bench, self._clocks, _shape_of(host)
+        new = shape not in self._seen
+        self._on_progress("compiling" if new else "each stage alone", number, rounds)
+        # The first batch of a shape compiles, the second fills caches: neither counts.
+        for count in (False, False, True) if new else (True,):
+            ready = clocks[PROCESS].time(partial(_process, bench, host), count=count)
+            moved = clocks[TRANSFER].time(partial(_transfer, bench, ready), count=count)
+            clocks[TRAIN].time(partial(bench.train, moved), count=count)
+        self._seen.add(shape)
+        self.batch_mb = max(self.batch_mb, _size_mb(ready))
+
+    def _time_side_by_side(self, host: Any, rounds: int) -> None:
+        bench, done = self._bench, threading.Event()
+        ready = _transfer(bench, _process(bench, host))
+
+        def process() -> None:
+            while not done.is_set():
+                _process(bench, host)
+
+        thread = threading.Thread(target=process, name="profile-process", daemon=True)
+        thread.start()
+        try:
+            for _ in range(rounds):
+                self._beside.time(partial(bench.train, ready))
+        finally:
+            done.set()
+            thread.join()
 
 
 @contextlib.contextmanager

@@ -48,6 +48,7 @@ class PipelineModel:
     num_workers: int = 1  # batches read side by side
     read_ahead: int = 0  # batches the workers read before they are asked for
     capacity: Mapping[str, float] = field(default_factory=dict)  # units of each resource
+    crowding: Mapping[str, float] = field(default_factory=dict)  # times as long beside other work
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,11 @@ class Prediction:
         return max(self.busy_share, key=lambda stage: self.busy_share[stage])
 
 
-def simulate(model: PipelineModel, *, steps: int = STEPS) -> Prediction:
+def simulate(
+    model: PipelineModel, *, steps: int = STEPS, filling_steps: int = FILLING_STEPS
+) -> Prediction:
     """Run the pipeline in imagination for so many steps, after it has filled."""
-    return _Run(model).until(FILLING_STEPS, FILLING_STEPS + steps)
+    return _Run(model).until(filling_steps, filling_steps + steps)
 
 
 @dataclass
@@ -212,14 +215,25 @@ class _Run:
 
     def _speeds(self) -> dict[str, float]:
         """How fast each piece of work goes on, 1 being as if alone."""
-        stretch = dict.fromkeys(self.model.capacity, 1.0)
+        speeds = dict.fromkeys(self.jobs, 1.0)
         for resource, units in self.model.capacity.items():
-            stages = (job.stage for job in self.jobs.values() if job.stage.resource == resource)
-            stretch[resource] = _stretch(tuple(sorted(stage.demand for stage in stages)), units)
-        return {
-            name: 1.0 / _stretched(job.stage.demand, stretch.get(job.stage.resource, 1.0))
-            for name, job in self.jobs.items()
-        }
+            demands = {
+                name: job.stage.demand
+                for name, job in self.jobs.items()
+                if job.stage.resource == resource
+            }
+            stretch = _stretch(tuple(sorted(demands.values())), units)
+            crowding, together = self.model.crowding.get(resource, 1.0), sum(demands.values())
+            for name, demand in demands.items():
+                crowd = min(1.0, together - demand)  # the others' part, in units
+                slower = 1.0 + (crowding - 1.0) * crowd
+                speeds[name] = 1.0 / (_stretched(demand, stretch) * slower)
+        return speeds
+
+
+def shared(demand: float, others: Sequence[float], units: float) -> float:
+    """How much longer work takes beside others, if units of a resource are all they share."""
+    return _stretched(demand, _stretch(tuple(sorted((demand, *others))), units))
 
 
 def _stretched(demand: float, stretch: float) -> float:

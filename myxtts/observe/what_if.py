@@ -66,6 +66,7 @@ def pipeline_model(
         num_workers=workers,
         read_ahead=ahead,
         capacity={CPU: profile.cores, **{name: 1.0 for name in devices.values() if name}},
+        crowding={CPU: profile.crowding},
     )
 
 

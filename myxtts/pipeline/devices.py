@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from myxtts.errors import DeviceError, HardwareShortageError
 from myxtts.pipeline.hardware import HARDWARE, Card, Hardware, growth_is_forced
+from myxtts.pipeline.host_memory import keep_freed_memory
 from myxtts.pipeline.limits import check_limits, plan_limits
 
 log = logging.getLogger(__name__)
@@ -118,6 +119,8 @@ def configure_devices(
         return _configured_before(request, hardware)
     check_request(request)
     plan = _set_up(request, hardware)
+    if plan.model_device.startswith("/CPU"):
+        keep_freed_memory()
     hardware.configured = (request, plan)
     return plan
 
