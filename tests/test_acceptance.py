@@ -12,7 +12,7 @@ from myxtts.observe import acceptance
 from myxtts.observe.acceptance import Claim, write_results
 from myxtts.observe.checks import Target
 from tests.profiles import make_profile
-from tests.support import ROOT, run_warm
+from tests.support import ROOT, run_python
 
 SIMULATED = Target(simulate=True)
 
@@ -82,7 +82,7 @@ def test_results_are_written_as_json_and_as_text_to_paste(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_the_whole_kit_runs_on_simulated_devices(tmp_path):
-    result = run_warm(
+    result = run_python(
         ["-m", "myxtts", "validate", "--full", "--simulate", "--output-dir", str(tmp_path)],
         timeout=3500,
         PYTHONPATH=str(ROOT),

@@ -170,3 +170,8 @@ def test_a_profile_survives_its_file():
     again = Profile.from_json(profile.to_json())
     assert again == profile
     assert advise(again) == advise(profile)
+
+
+def test_a_step_that_compiles_again_and_again_is_not_called_a_long_step():
+    advice = advise(make_profile(seconds={"train": 0.2}, retraces=18, rate=0.3))
+    assert "compiled 18 times" in advice.verdict

@@ -102,7 +102,11 @@ def profile() -> Profile:
                 ),
             ),
             predicted_rate=2.8,
-            layouts=(Layout("single", 1.5, "predicted"), Layout("split", 2.0, "measured")),
+            layouts=(
+                Layout("single", 1.5, "predicted"),
+                Layout("split", 2.0, "measured"),
+                Layout("data-parallel", 2.7, "predicted"),
+            ),
             best_layout="split",
             layout_reason="faster",
             command="python train_main.py --num-workers 24",
@@ -197,6 +201,7 @@ def test_persian_pages_speak_persian(tmp_path, run, profile):
         assert left <= {
             "GPU",
             "CPU",
+            "MyXTTS",
             "Perfetto",
             "ui",
             "perfetto",
@@ -208,6 +213,7 @@ def test_persian_pages_speak_persian(tmp_path, run, profile):
         }
         assert not re.search("[0-9]", visible_words(page).replace("16x", ""))
         assert "<b>ValueError" not in page
+    assert "۱٫۳۳ برابر سرعت یک دستگاه" in report(tmp_path, profile, lang="fa")
 
 
 def test_a_run_still_going_on_says_what_comes_at_its_end(tmp_path):

@@ -202,7 +202,7 @@ def _memory_claims(dual: Profile | str, *, simulated: bool) -> Iterator[Claim]:
 
 def _profile(name: str, flags: list[str], data: Path, folder: Path) -> Profile | str:
     """A profile, or why there is none."""
-    path = folder / f"profile, {name}.json"
+    path = folder / f"profile-{name.replace(' ', '-')}.json"
     flags = ["--num-steps", str(PROFILE_STEPS), "--json", str(path), *flags]
     failure = _run("profile", flags, data, folder, log_name=path.stem)
     return failure or read_profile(path)

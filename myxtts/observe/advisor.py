@@ -72,6 +72,11 @@ def describe(profile: Profile) -> str:
             f"The model device works {busy:.0%} of the time; stage '{stage}' needs about as long "
             "as the step, and there is little left to gain."
         )
+    if stage == TRAIN and together.retraces:
+        return (
+            f"The step was compiled {together.retraces} times more than its shapes need: what "
+            "takes long is compiling, not training."
+        )
     if stage == TRAIN:
         return (
             f"The model device works {busy:.0%} of the time and everything else keeps up with it: "
@@ -279,11 +284,16 @@ def compare_layouts(profile: Profile, config: XTTSConfig) -> tuple[tuple[Layout,
         Layout("split", split, "predicted"),
         Layout("data-parallel", parallel, "predicted"),
     )
-    if config == profile.config:
+    if config == profile.config and not profile.together.retraces:
+        # One of them was measured: the others are off by about as much.
+        known = layout_of(profile)
+        scale = profile.together.rate / (single if known == "single" else split)
         layouts = tuple(
-            replace(layout, rate=profile.together.rate, basis="measured")
-            if layout.name == layout_of(profile)
-            else layout
+            replace(
+                layout,
+                rate=layout.rate * scale,
+                basis="measured" if layout.name == known else "predicted",
+            )
             for layout in layouts
         )
     worth = split / single

@@ -82,6 +82,7 @@ class Together:
     retraces: int  # traces of the step beyond one for every planned shape
     spans: tuple[Span, ...] = ()  # the last steps, for the timeline
     samples: tuple[Sample, ...] = ()
+    cpu_s: float = 0.0  # CPU time of a step, all threads; 0 in profiles that do not tell
 
     @property
     def steps(self) -> int:
@@ -207,7 +208,9 @@ class Profile:
     def cpu_bound_s(self) -> float:
         """Seconds a step takes if nothing but the cores limits it: all CPU work over the cores."""
         on_cores = self.stages if self.on_cpu else (READ,)
-        return sum(self.alone[stage].cpu_s for stage in on_cores) / self.cores
+        work_s = sum(self.alone[stage].cpu_s for stage in on_cores)
+        # Threads that have a core to spare spin while they wait: alone, a stage may burn more.
+        return min(work_s, self.together.cpu_s or work_s) / self.cores
 
     @property
     def slowest(self) -> str:

@@ -256,7 +256,7 @@ def _measure_together(
         for batch in itertools.islice(batches, filling):
             bench.train(batch)
         batches.telemetry.mark()
-        began = time.perf_counter()
+        began, cpu_before = time.perf_counter(), time.process_time()
         arrivals = [began]
         with watch.watching(batches.telemetry):
             for batch in itertools.islice(batches, num_steps):
@@ -265,6 +265,7 @@ def _measure_together(
                 on_progress("all together", len(arrivals) - 1, num_steps)
                 if arrivals[-1] - began > LONGEST_S and len(arrivals) > FEWEST_STEPS:
                     break
+        cpu_s = time.process_time() - cpu_before
         stats = batches.stats()
         spans = _last_spans(batches.telemetry, trace_file)
     return Together(
@@ -274,6 +275,7 @@ def _measure_together(
         buckets=stats.steps,
         ring_occupancy=stats.ring_occupancy,
         retraces=max(0, bench.num_traces() - retraces),
+        cpu_s=cpu_s / max(1, len(arrivals) - 1),
         spans=spans,
         samples=tuple(watch.samples),
     )

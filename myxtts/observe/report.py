@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
+from myxtts.observe.advisor import SPLIT_PAYS
 from myxtts.observe.charts import (
     STAGE_COLOR,
     Line,
@@ -97,9 +98,22 @@ class ReportPage(RunPage):
             (self.say(layout.name), self.number(layout.rate, 2), self.say(layout.basis))
             for layout in content.layouts
         ]
-        reason = content.layout_reason[:1].upper() + content.layout_reason[1:]
-        reason = "" if self.rtl or not reason else f'<p class="more">{escape(reason)}.</p>'
-        return self.table(("Use of the devices", "Steps a second", ""), rows) + reason
+        table = self.table(("Use of the devices", "Steps a second", ""), rows)
+        reason = content.layout_reason[:1].upper() + content.layout_reason[1:] + "."
+        said = self._layout_reason(content) if self.rtl else escape(reason)
+        return f'{table}<p class="more">{said}</p>'
+
+    def _layout_reason(self, content: ReportContent) -> str:
+        """What `layout_reason` says, from the same numbers, in words that can be translated."""
+        rates = {layout.name: layout.rate for layout in content.layouts}
+        worth, best = rates["split"] / rates["single"], content.best_layout
+        said = [self.say(f"layout: {best}", self.number(worth, 2))]
+        if rates["data-parallel"] > SPLIT_PAYS * max(rates["split"], rates["single"]):
+            gain = self.number(rates["data-parallel"] / rates["single"], 2)
+            said.append(self.say("layout: data-parallel", gain))
+        if content.simulated:
+            said.append(self.say("layout: on a CPU"))
+        return " ".join(said)
 
     def _why(self, content: ReportContent) -> str:
         """What the command is for, or what it brings."""
@@ -109,6 +123,8 @@ class ReportPage(RunPage):
                 self.number(content.predicted_rate, 2),
                 self.number(content.measured_after, 2),
             )
+        if content.layouts and not content.changes:
+            return self.say("Nothing to change: no setting would make it noticeably faster.")
         if content.predicted_rate is not None:
             words = "Predicted with it: {} steps a second."
             return self.say(words, self.number(content.predicted_rate, 2))

@@ -61,6 +61,7 @@ class ReportContent:
     spoken_verdict: str = ""  # the profiler's own words, in English
     changes: tuple[Change, ...] = ()
     layouts: tuple[Layout, ...] = ()
+    best_layout: str = ""
     layout_reason: str = ""  # in English
     predicted_rate: float | None = None  # with the changes, and what was then measured
     measured_after: float | None = None
@@ -257,7 +258,7 @@ def _of_profile(profile: Profile) -> ReportContent:
     variation = together.variation
     cards = [
         ("steps a second", Sentence("{}", (f"{together.rate:.2f}",))),
-        ("at most, by the slowest stage", Sentence("{}", (f"{profile.bound:.2f}",))),
+        ("at most, all stages at once", Sentence("{}", (f"{profile.bound:.2f}",))),
         ("measured over bound", Sentence("{}", (percent(profile.efficiency),))),
         ("model busy", Sentence("{}", (percent(together.stages[TRAIN].busy_share),))),
         ("step variation", Sentence("{}", (percent(variation),))),
@@ -285,6 +286,7 @@ def _of_profile(profile: Profile) -> ReportContent:
         command="" if advice is None else advice.command,
         changes=() if advice is None else advice.changes,
         layouts=() if advice is None else advice.layouts,
+        best_layout="" if advice is None else advice.best_layout,
         layout_reason="" if advice is None else advice.layout_reason,
         predicted_rate=None if advice is None else advice.predicted_rate,
         measured_after=profile.measured_after,
