@@ -29,12 +29,14 @@ format: $(VENV)/installed ## Format the code and mend what the linter can
 	@$(BIN)/python -m ruff check --fix .
 	@$(BIN)/python -m ruff format .
 
-bench: $(VENV)/installed ## Measure start-up, the engine, overlap, data and training on this machine
+bench: $(VENV)/installed ## Measure start-up, engine, overlap, data, training, memory and advice here
 	@$(BIN)/python -m benchmarks.startup
 	@$(BIN)/python -m benchmarks.engine
 	@$(BIN)/python -m benchmarks.overlap
 	@$(BIN)/python -m benchmarks.data
 	@$(BIN)/python -m benchmarks.train
+	@$(BIN)/python -m benchmarks.memory
+	@$(BIN)/python -m benchmarks.advice
 
 clean: ## Remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

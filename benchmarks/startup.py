@@ -8,7 +8,11 @@ import sys
 import time
 
 BAR_S = 0.5
-COMMANDS = ([], ["train"], ["validate"], ["demo"], ["data", "check"])
+COMMANDS = (
+    [],
+    *([name] for name in ("train", "synthesize", "profile", "plan", "monitor", "validate", "demo")),
+    ["data", "check"],
+)
 
 
 def seconds(program: list[str]) -> float:

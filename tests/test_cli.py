@@ -11,7 +11,20 @@ import yaml
 
 from tests.support import run_python, run_warm
 
-COMMANDS = [[], ["train"], ["validate"], ["demo"], ["data"], ["data", "check"], ["data", "demo"]]
+COMMANDS = [
+    [],
+    ["train"],
+    ["synthesize"],
+    ["evaluate"],
+    ["profile"],
+    ["plan"],
+    ["monitor"],
+    ["validate"],
+    ["demo"],
+    ["data"],
+    ["data", "check"],
+    ["data", "demo"],
+]
 TRAIN_FLAGS = """
 --train-data --val-data --data-gpu --model-gpu --enable-memory-isolation --data-gpu-memory
 --model-gpu-memory --buffer-size --prefetch-buffer-size --model-start-delay --batch-size
