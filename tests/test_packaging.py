@@ -93,3 +93,16 @@ def test_the_installed_command_validates_outside_the_checkout(installed):
     result = run_installed(installed, "validate", "--simulate")
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.endswith("All validation checks passed!\n")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_an_empty_environment_gets_all_it_needs_with_the_wheel(wheel, tmp_path):
+    bin_ = tmp_path / "venv" / "bin"
+    subprocess.run([sys.executable, "-m", "venv", str(bin_.parent)], check=True)
+    subprocess.run([bin_ / "pip", "install", "--quiet", str(wheel)], check=True)
+    for arguments in (["demo", "--help"], ["validate", "--simulate"]):
+        result = subprocess.run(
+            [bin_ / "myxtts", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert result.returncode == 0, result.stdout + result.stderr

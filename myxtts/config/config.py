@@ -186,7 +186,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise ConfigError(
             f"The config file {path} is not valid YAML: {error}",
-            "configs/config.yaml is an example",
+            "`myxtts train --print-config` prints one",
         ) from error
     if values is None:
         return {}
@@ -198,7 +198,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     ):
         raise ConfigError(
             f"The config file {path} does not consist of sections with settings.",
-            f"write sections {', '.join(sections)}; configs/config.yaml is an example",
+            f"write sections {', '.join(sections)}, as `myxtts train --print-config` does",
         )
     return {key: value or {} for key, value in values.items()}
 

@@ -77,7 +77,7 @@ def _in_sentences(error: ValidationError, owner: type[BaseModel]) -> ConfigError
             rule = detail["msg"].replace("Input should be", "must be").removeprefix("Value error, ")
             problems.append(f"{name} {rule}, and is {detail['input']!r}.")
     return ConfigError(
-        "\n".join(problems), "correct the value; docs and configs/config.yaml list all"
+        "\n".join(problems), "correct the value; `myxtts train --print-config` lists all"
     )
 
 
