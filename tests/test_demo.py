@@ -38,7 +38,7 @@ def test_it_trains_speaks_and_knows_that_it_is_done(quick, tmp_path, monkeypatch
     assert "Corpus: 400 clips" in said
     assert "the slowest stage is" in said
     assert "myxtts train --train-data" in said
-    assert json.loads((tmp_path / "demo" / "trace.json").read_text())["traceEvents"]
+    assert json.loads((tmp_path / "demo" / "run" / "trace.json").read_text())["traceEvents"]
     waves = sorted((tmp_path / "demo" / "speech").glob("*.wav"))
     assert len(waves) == 4
     for path in waves:

@@ -76,14 +76,13 @@ def demo(
     load_tensorflow()
     from myxtts.training import make_trainer
 
-    config = _config(corpus, output_dir / "run", minutes=minutes, seed=seed, many=many)
+    run = output_dir / "run"
+    config = _config(corpus, run, minutes=minutes, seed=seed, many=many)
     with make_trainer(config) as trainer:
-        run = trainer.run.path
         if _is_finished(run):
             console.print(f"This demo is trained already. To train anew, delete {run}")
         else:
-            stats, trace = _train(trainer, minutes=minutes), output_dir / "trace.json"
-            stats["telemetry"].write_trace(trace)
+            stats, trace = _train(trainer, minutes=minutes), run / "trace.json"
             _report(stats["stats"], console)
             console.print(f"Timeline: {trace} (open it in ui.perfetto.dev or chrome://tracing)")
             console.print(f"Report, to be opened in a browser: {run / 'report.html'}")

@@ -184,7 +184,6 @@ class XTTSTrainer:
             "steps": self.state.step,
             "losses": {name: float(value) for name, value in losses.items()},
             "stats": stats,
-            "telemetry": batches.telemetry,
             "stopped_by": self._stop.signal_number,
             "best_loss": self.stopping.best,
         }
