@@ -59,6 +59,7 @@ for reason, count, examples, remedy in summary.reasons():
 # ## 4. Settings
 #
 # Whatever is not said keeps its default. A misspelt name or a wrong value is refused at once.
+# On two GPUs write `data_gpu=0, model_gpu=1` in place of `simulate=True`, as in step 1.
 
 # %%
 from myxtts.config.config import ModelConfig, TrainingConfig, XTTSConfig

@@ -262,7 +262,7 @@ def test_data_check_tells_kept_from_dropped_and_writes_every_verdict(tmp_path):
         ("b|Bye.", [], 1, "Nothing is left to train on."),
         ("b|Bye.", ["--tokenizer", "runes"], 2, "data.tokenizer must be 'auto', 'characters'"),
         ("b|Bye.", ["--language", "klingon"], 2, "the language 'klingon' is unknown"),
-        ("b|Bye.", ["--delimiter", ";"], 2, "delimiter ';' is not known"),
+        ("b|Bye.", ["--delimiter", ";"], 2, "data.delimiter must be 'pipe', 'tab' or 'comma'"),
         ("", [], 2, "is empty"),
     ],
 )

@@ -18,7 +18,8 @@ from myxtts.data import demo, demo_sentences, espeak
 from myxtts.errors import DataError
 
 needs_espeak = pytest.mark.skipif(
-    not espeak.is_available(), reason="espeakng-loader is not installed: pip install 'myxtts[demo]'"
+    not espeak.is_available(),
+    reason="espeakng-loader is not installed: pip install espeakng-loader",
 )
 
 SMALL = {"sentences": demo_sentences.MIN_SENTENCES, "held_out": 8}
@@ -262,7 +263,7 @@ def test_leftovers_of_killed_runs_are_removed_and_young_ones_are_not(tmp_path, m
 def test_a_missing_package_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "espeakng_loader", None)
     monkeypatch.setattr(espeak, "_library", None)
-    with pytest.raises(DataError, match=re.escape("pip install 'myxtts[demo]'")):
+    with pytest.raises(DataError, match=re.escape("pip install espeakng-loader")):
         espeak.phonemize("hello", "en-us")
     assert not espeak.is_available()
 

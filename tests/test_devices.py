@@ -181,7 +181,7 @@ def test_forced_growth_and_limits_exclude_each_other(monkeypatch):
 def test_a_tensorflow_that_sees_no_gpu_is_an_error_and_no_silent_cpu_run():
     with pytest.raises(DeviceError, match=r"TensorFlow sees 0") as refusal:
         configure_devices(hardware=FakeHardware(CARD, tensorflow_sees=0))
-    assert "myxtts[gpu]" in refusal.value.remedy
+    assert "tensorflow[and-cuda]" in refusal.value.remedy
 
 
 def test_fallback_to_one_gpu_happens_only_when_asked_and_is_a_warning(caplog):

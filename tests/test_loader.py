@@ -50,6 +50,17 @@ def table(tmp_path):
     return open_clips(speak(tmp_path / "data"))
 
 
+def test_the_delimiter_of_a_list_can_be_told_where_it_cannot_be_found_out(tmp_path):
+    folder = speak(tmp_path / "data")
+    clips = sorted(path.name for path in (folder / "wavs").iterdir())
+    rows = [f"wavs/{name},A text with a | in it\n" for name in clips]
+    (folder / "metadata.csv").write_text("".join(rows))
+    told = DataConfig(tokenizer="characters", delimiter="comma")
+    assert len(prepare_data(folder, told).table()) == len(clips)
+    with pytest.raises(DataError, match="can be used"):
+        prepare_data(folder, DataConfig(tokenizer="characters")).table()
+
+
 def plan_of(table, epoch=0, max_buckets=2):
     buckets = choose_buckets(
         table.frames, table.token_lengths, max_buckets=max_buckets, batch_size=4

@@ -20,14 +20,14 @@ SENTENCES = demo_sentences.draw_slot_sentences(SLOTS, num_sentences=20, rng=rand
 
 @pytest.fixture(scope="module")
 def recogniser():
-    pytest.importorskip("pocketsphinx", reason="needs pip install 'myxtts[eval]'")
+    pytest.importorskip("pocketsphinx", reason="needs pip install pocketsphinx")
     return intelligibility.make_recogniser()
 
 
 @pytest.fixture(scope="module")
 def speech():
     if not espeak.is_available():
-        pytest.skip("espeakng-loader is not installed: pip install 'myxtts[demo]'")
+        pytest.skip("espeakng-loader is not installed: pip install espeakng-loader")
     return {
         (name, sentence): intelligibility.speak_original(sentence, VOICES[name])
         for name in ("f2", "m6")
@@ -113,7 +113,7 @@ def test_a_slot_without_words_is_refused():
 
 def test_a_missing_package_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pocketsphinx", None)
-    with pytest.raises(MyXTTSError, match=re.escape("pip install 'myxtts[eval]'")):
+    with pytest.raises(MyXTTSError, match=re.escape("pip install pocketsphinx")):
         ClosedSetRecogniser([["two", "three"]])
 
 
@@ -144,7 +144,7 @@ class Parrot:
 @pytest.fixture(scope="module")
 def corpus_folder(tmp_path_factory):
     if not espeak.is_available():
-        pytest.skip("espeakng-loader is not installed: pip install 'myxtts[demo]'")
+        pytest.skip("espeakng-loader is not installed: pip install espeakng-loader")
     folder = tmp_path_factory.mktemp("run") / "corpus"
     demo.make_demo_corpus(
         folder, voices=2, sentences=demo_sentences.MIN_SENTENCES, held_out=4, seed=0

@@ -31,7 +31,7 @@ from myxtts.errors import ConfigError, DataError
 
 needs_espeak = pytest.mark.skipif(
     importlib.util.find_spec("espeakng_loader") is None,
-    reason="needs espeak-ng: pip install 'myxtts[phonemes]'",
+    reason="needs espeak-ng: pip install espeakng-loader",
 )
 
 SENTENCES = {
@@ -476,7 +476,7 @@ def test_auto_takes_characters_without_espeak_and_says_so(monkeypatch, caplog):
     tokenizer = make_tokenizer("auto", texts=[("süß", "de")])
     assert tokenizer.kind == "characters"
     assert "ß" in tokenizer.symbols
-    assert "pip install 'myxtts[phonemes]'" in caplog.text
+    assert "pip install espeakng-loader" in caplog.text
 
 
 def test_phonemes_without_espeak_are_refused_with_the_remedy(monkeypatch):

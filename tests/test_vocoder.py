@@ -36,7 +36,7 @@ def griffin_lim() -> GriffinLim:
 def speech() -> list[np.ndarray]:
     """Waves of two voices."""
     if not espeak.is_available():
-        pytest.skip("needs espeak-ng (pip install 'myxtts[demo]')")
+        pytest.skip("needs espeak-ng (pip install espeakng-loader)")
     said = [espeak.speak("Nine old maps.", voice=v)[0] for v in ("en-us+f2", "en-us+m6")]
     return [wave.astype(np.float32) / 32768 for wave in said]
 

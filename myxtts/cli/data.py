@@ -66,7 +66,9 @@ def check(
     from myxtts.data.summary import summarise, write_verdicts
     from myxtts.data.tokenizers import CharacterTokenizer
 
+    marks = {"|": "pipe", "\t": "tab", ",": "comma"}
     settings = {
+        "data.delimiter": None if delimiter is None else marks.get(delimiter, delimiter),
         "data.language": language,
         "data.tokenizer": tokenizer,
         "data.lexicon": lexicon,
@@ -78,7 +80,6 @@ def check(
     config = load_config(None, given).data
     # Characters are read by the base inventory, so that what the data would add to it is shown.
     base = CharacterTokenizer(lexicon=_load(lexicon)) if config.tokenizer == "characters" else None
-    marks = {"tab": "\t", "comma": ",", "pipe": "|"}
     console = Console()
     columns = ("listening", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
@@ -87,7 +88,6 @@ def check(
             source,
             config,
             tokenizer=base,
-            delimiter=None if delimiter is None else marks.get(delimiter, delimiter),
             on_list=lambda clips: progress.update(bar, total=clips),
             on_clip=lambda: progress.advance(bar),
         )

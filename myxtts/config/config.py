@@ -18,6 +18,7 @@ ModelSize = Literal["tiny", "small", "normal", "big"]
 OptimizationLevel = Literal["basic", "enhanced", "experimental"]
 StaticShapes = Literal["buckets", "one", "off"]
 CacheKind = Literal["memory", "disk"]
+DelimiterName = Literal["pipe", "tab", "comma"]
 TokenizerKind = Literal["auto", "characters", "phonemes"]
 ModelPart = Literal["encoder", "reference", "means", "duration", "pitch", "decoder"]
 
@@ -49,6 +50,7 @@ class DataConfig(Settings):
     num_workers: PositiveInt = 16  # most files read at once
     use_tf_native_loading: bool = True  # WAV files are decoded by TensorFlow, outside Python
     cache: CacheKind | None = None
+    delimiter: DelimiterName | None = None  # of the clip lists; None: found out
     language: str = "en"  # of clips whose list names none
     tokenizer: TokenizerKind = "auto"  # phonemes where espeak-ng is installed, else characters
     lexicon: Path | None = None  # pronunciations: word, tab, how it is said

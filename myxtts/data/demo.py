@@ -51,7 +51,7 @@ class DemoVoice:
     formants: float = 1.0  # of a longer (below 1) or a shorter throat; pitch moves along
 
 
-# The variants a recogniser reads well (DESIGN: 0.97 and more); the first is the single voice.
+# The variants a recogniser reads well (0.97 of the words and more); the first is the single voice.
 DEMO_VOICES = tuple(DemoVoice(name, f"en-us+{name}") for name in ("f2", "m6", "f1", "f5"))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from myxtts.errors import DataError
 
-INSTALL_REMEDY = "pip install 'myxtts[demo]'"
+INSTALL_REMEDY = "pip install espeakng-loader"
 VARIANT_FOLDER = "voices/!v"  # below the data folder; `en-us+f2` reads the file f2 there
 
 # Values of speak_lib.h. SYNCHRONOUS hands the samples to the callback on the calling thread;

@@ -16,7 +16,7 @@ AUDIO_COLUMNS = ("audio_file", "audio_filepath", "audio", "path", "file", "filen
 TEXT_COLUMNS = ("text", "transcription", "normalized_text", "sentence")
 SPEAKER_COLUMNS = ("speaker_name", "speaker", "speaker_id")
 LANGUAGE_COLUMNS = ("language", "lang", "locale")
-DELIMITERS = ("|", "\t", ",")
+DELIMITERS = {"pipe": "|", "tab": "\t", "comma": ","}
 DEFAULT_SPEAKER = "speaker"
 
 
@@ -71,7 +71,7 @@ def read_manifest(
     `language` is for clips whose list gives none. The delimiter is found out if not given.
     """
     path = find_manifest(Path(source))
-    if delimiter is not None and delimiter not in DELIMITERS:
+    if delimiter is not None and delimiter not in DELIMITERS.values():
         raise DataError(f"The delimiter {delimiter!r} is not known.", "use | or tab or comma")
     try:
         # Bytes that are no UTF-8 must cost one row, not the run.
@@ -183,8 +183,8 @@ def _from_columns(values: dict[str, str], language: str) -> tuple[Clip, str]:
 
 def _detect_delimiter(lines: list[str]) -> str:
     """The delimiter that most lines contain; the pipe wins ties, for texts are full of commas."""
-    counts = {mark: sum(mark in line for line in lines) for mark in DELIMITERS}
-    return max(DELIMITERS, key=lambda mark: (counts[mark], -DELIMITERS.index(mark)))
+    counts = {mark: sum(mark in line for line in lines) for mark in DELIMITERS.values()}
+    return max(counts, key=lambda mark: counts[mark])  # of equals the first
 
 
 def _chain(first: list[str], rest: Iterator[str]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from myxtts.data.audio import HOP, SAMPLE_RATE
 from myxtts.data.batching import BatchPlan, choose_buckets
 from myxtts.data.clips import Verdict, check_clips
 from myxtts.data.lexicon import Lexicon
-from myxtts.data.ljspeech import Manifest, read_manifest
+from myxtts.data.ljspeech import DELIMITERS, Manifest, read_manifest
 from myxtts.data.table import ClipTable, judge_texts, make_table
 from myxtts.data.text import check_language
 from myxtts.data.tokenizers import Tokenizer, make_tokenizer
@@ -39,11 +39,11 @@ def prepare_data(
     config: DataConfig,
     *,
     tokenizer: Tokenizer | None = None,
-    delimiter: str | None = None,
     on_list: Callable[[int], None] = lambda clips: None,
     on_clip: Callable[[], None] = lambda: None,
 ) -> PreparedData:
     """Read a folder's list, listen to every clip, read every text; every drop has its reason."""
+    delimiter = None if config.delimiter is None else DELIMITERS[config.delimiter]
     manifest = read_manifest(source, delimiter=delimiter, language=check_language(config.language))
     on_list(len(manifest))
     verdicts = check_clips(

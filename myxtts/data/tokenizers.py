@@ -280,7 +280,7 @@ def make_tokenizer(
         raise ConfigError(
             f"the tokenizer {kind!r} is unknown.", f"one of auto, {', '.join(_CLASSES)}"
         )
-    remedy = "pip install 'myxtts[phonemes]'"
+    remedy = "pip install espeakng-loader"
     has_espeak = kind != "characters" and espeak.is_available()
     if kind == "phonemes" and not has_espeak:
         raise ConfigError(

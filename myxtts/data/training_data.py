@@ -233,7 +233,7 @@ def prepare_training(
 
 
 def hold_out(table: ClipTable) -> tuple[Ints, Ints]:
-    """Which clips train, and which validate: by a hash of the path, so that new clips move none."""
+    """Which clips train, and which validate: by a hash of the path, so that few ever move."""
     draws = np.array([_hash_to_unit(path) for path in table.paths])
     left = np.bincount(table.speakers, minlength=len(table.speaker_names))
     held_out: list[int] = []

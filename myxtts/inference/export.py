@@ -42,7 +42,7 @@ A voice trained with MyXTTS: it speaks text in the voice of any recording it is 
 | text is read as | {reads} |
 | audio | {sample_rate} Hz, mono |
 
-On the command line (`pip install {package}`):
+On the command line, with MyXTTS installed{package}:
 
 ```bash
 myxtts synthesize --model {name} --text "Hello." --reference speaker.wav --output hello.wav
@@ -145,7 +145,7 @@ def _contents(voice: VoiceFiles, *, name: str) -> dict[str, bytes]:
         step=voice.step,
         reads="phonemes of espeak-ng" if phonemes else "characters",
         sample_rate=SAMPLE_RATE,
-        package="'myxtts[phonemes]'" if phonemes else "myxtts",
+        package=" and `pip install espeakng-loader`" if phonemes else "",
         weights=WEIGHTS_FILE,
         config=CONFIG_FILE,
     )

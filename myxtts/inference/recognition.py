@@ -14,7 +14,7 @@ import numpy as np
 
 from myxtts.errors import DataError, MyXTTSError
 
-INSTALL_REMEDY = "pip install 'myxtts[eval]'"
+INSTALL_REMEDY = "pip install pocketsphinx"
 SAMPLE_RATE = 16_000  # of pocketsphinx's English model
 PEAK = 0.6
 PADDING_SECONDS = 0.2  # at either end: the model expects a breath of silence

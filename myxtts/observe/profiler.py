@@ -61,7 +61,7 @@ def measure(
     on_progress: OnProgress = lambda phase, done, total: None,
     hardware: Hardware = HARDWARE,
 ) -> Profile:
-    """Profile a run's pieces: the stages alone first, then the pipeline for `num_steps`."""
+    """Profile a run's pieces: the stages alone, and the whole pipeline for `num_steps`."""
     alone = _Alone(bench, on_progress)
     watch = _Watch(bench.plan, hardware)
     rounds = min(6, max(2, num_steps // 10))

@@ -43,7 +43,7 @@ PERSIAN = {
     "steps": "گام",
     "loss": "زیان",
     "steps a second": "گام در ثانیه",
-    "clips a second": "کلیپ در ثانیه",
+    "clips a second": "قطعه در ثانیه",
     "model busy": "مشغولی مدل",
     "step variation": "نوسان زمان گام",
     "step time": "زمان گام",

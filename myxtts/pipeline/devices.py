@@ -361,6 +361,6 @@ def _check_tensorflow_sees(expected: int, hardware: Hardware) -> None:
     if seen != expected:
         raise DeviceError(
             f"The driver offers {expected} of the GPUs asked for, but TensorFlow sees {seen}.",
-            "install TensorFlow's CUDA libraries with: pip install 'myxtts[gpu]' "
+            "install TensorFlow's CUDA libraries with: pip install 'tensorflow[and-cuda]' "
             "(and see that the driver is new enough for them)",
         )

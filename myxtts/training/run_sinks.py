@@ -98,7 +98,7 @@ class WandB:
         except ImportError as error:
             raise ConfigError(
                 "Weights & Biases is asked for, but the wandb package is not installed.",
-                "pip install 'myxtts[wandb]', or leave out --wandb",
+                "pip install wandb, or leave out --wandb",
             ) from error
         try:
             folder.mkdir(parents=True, exist_ok=True)
