@@ -57,6 +57,8 @@ class WarmProcess:
 def _run(
     arguments: list[str], stdout: str, stderr: str, cwd: str, environment: dict[str, str]
 ) -> None:
+    # It ends with the tests, but unlike a daemon of multiprocessing it may have children.
+    multiprocessing.current_process()._config["daemon"] = False
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environment)
