@@ -382,7 +382,7 @@ def test_what_is_required_is_asked_for(run_command, folder):
 def test_export_writes_a_folder_and_says_what_is_next(run_command, folder, tmp_path):
     code, out, err = run_command("export", folder / "run", tmp_path / "new" / "voice")
     assert code == 0, err
-    assert b"Next: myxtts synthesize --model" in out
+    assert b"myxtts synthesize --model" in out
     assert (tmp_path / "new" / "voice" / "README.md").is_file()
     code, _, err = run_command("export", folder / "run", folder)
     assert code == 2

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from myxtts.cli.output import Debug, start_logging
+from myxtts.cli.output import Debug, start_logging, where_programs_are
 from myxtts.errors import MyXTTSError
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def demo(
         f"({made.seconds / 60:.1f} minutes, {len(made.speakers)} speakers) and "
         f"{made.num_held_out} held-out ones in {made.folder}"
     )
-    typer.echo(f"Next: myxtts data check {made.folder}")
+    typer.echo(f"Next: {where_programs_are()}myxtts data check {made.folder}")
 
 
 def _load(lexicon: Path | None) -> Any:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shlex
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from myxtts.cli.output import Debug, load_tensorflow, start_logging
+from myxtts.cli.output import Debug, load_tensorflow, start_logging, where_programs_are
 from myxtts.errors import MyXTTSError
 
 if TYPE_CHECKING:
@@ -97,7 +94,7 @@ def demo(
     console.print(f"The run, with checkpoints, events and TensorBoard files: {run}")
     console.print("Next, let it say what you type, judge it by numbers, watch its curves, or train")
     console.print("on your own recordings:")
-    programs = _where_programs_are()
+    programs = where_programs_are()
     for command in (
         _speaking_command(run, corpus, output_dir / "mine.wav", many=many),
         f"python -m benchmarks.{'voices' if many else 'intelligibility'} {run}",
@@ -109,16 +106,6 @@ def demo(
 
 
 FINISHED = "demo.finished"
-
-
-def _where_programs_are() -> str:
-    """What to type before a program's name: nothing, or the folder of this environment."""
-    folder = Path(sys.executable).parent  # not resolved: that of the environment, not of its base
-    if str(folder) in os.environ.get("PATH", "").split(os.pathsep):
-        return ""
-    with contextlib.suppress(ValueError):  # elsewhere: the whole path
-        folder = folder.relative_to(Path.cwd())
-    return f"{folder}/"
 
 
 def _is_finished(run: Path) -> bool:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from myxtts.cli.output import Debug, start_logging
+from myxtts.cli.output import Debug, start_logging, where_programs_are
 
 
 def export(
@@ -33,6 +33,6 @@ def export(
     typer.echo(f"Exported {size_mb:.1f} MB to {out}")
     quoted = shlex.quote(str(out))
     typer.echo(
-        f'Next: myxtts synthesize --model {quoted} --text "Hello." --reference FILE.wav '
-        "--output hello.wav"
+        f"Next: {where_programs_are()}myxtts synthesize --model {quoted} --text 'Hello.' "
+        "--reference FILE.wav --output hello.wav"
     )
