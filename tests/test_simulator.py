@@ -118,5 +118,7 @@ def test_beside_other_work_each_takes_longer_by_the_crowding_but_alone_it_does_n
     crowded = {"cores": 2, "crowding": {CPU: 1.2}}
     both_at_work = simulate(pipeline(**crowded), steps=60)
     assert both_at_work.rate == pytest.approx(1 / 1.2, rel=0.01)
+    slow_disk = simulate(pipeline(read=2.0, process=0.5, train=0.5, **crowded), steps=60)
+    assert slow_disk.rate == pytest.approx(0.5, rel=0.01)  # who sleeps is not slowed
     process_alone = simulate(pipeline(train=0.0, transfer=0.0, **crowded), steps=60)
     assert process_alone.rate == pytest.approx(1.0, rel=0.01)

@@ -227,7 +227,7 @@ class _Run:
             for name, demand in demands.items():
                 crowd = min(1.0, together - demand)  # the others' part, in units
                 slower = 1.0 + (crowding - 1.0) * crowd
-                speeds[name] = 1.0 / (_stretched(demand, stretch) * slower)
+                speeds[name] = 1.0 / _stretched(demand, stretch * slower)
         return speeds
 
 
