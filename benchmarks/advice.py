@@ -2,7 +2,9 @@
 
 First the simulator on the cases of `benchmarks.overlap`, from the stage times measured beside each.
 Then five situations: each is profiled, what the advisor foretells is applied, and it is measured
-again. The bars: within 10 % on every case of the simulator and in at least four of five situations.
+again, in turns: the median error over the turns counts, each measurement being compared with the
+predictions of the profiles before and after it. One profile by itself may be further off. The
+bars: within 10 % on every case of the simulator and in at least four of five situations.
 Not measured on a GPU.
 """
 
@@ -44,8 +46,6 @@ BAR, NEEDED = 0.10, 4
 STEPS = 60
 CORES = os.cpu_count() or 1
 HAND_OVER_S = 0.0005  # a copy of a small matrix
-
-Units = Callable[[], float]
 
 
 # -- the simulator on the overlap benchmark's cases --

@@ -21,6 +21,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from myxtts.config.config import ModelConfig, XTTSConfig
 from myxtts.observe.model_memory import REFERENCE_FRAMES, BatchShape, step_memory
+from myxtts.pipeline.host_memory import M_MMAP_MAX, M_TRIM_THRESHOLD
 
 BAR = 0.25
 MB = 2**20
@@ -40,7 +41,7 @@ MINUTE = {
     **dict.fromkeys(("encoder_blocks", "decoder_blocks"), 1),
 }
 STEPS = 4
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4  # glibc's malloc.h
+M_MMAP_THRESHOLD = -3  # glibc's malloc.h
 
 
 def give_memory_back() -> None:

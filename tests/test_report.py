@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 
 import pytest
 
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import MyXTTSError
+from myxtts.observe.advisor import advise, describe
 from myxtts.observe.measurements import (
     Advice,
     Change,
@@ -23,8 +25,10 @@ from myxtts.observe.measurements import (
 )
 from myxtts.observe.report import write_report
 from myxtts.observe.report_content import overlap_with_training, read_trace, window
+from myxtts.observe.sentence import Sentence
 from myxtts.pipeline.telemetry import StageStats, StepStats
 from myxtts.training.run_log import read_events
+from tests.profiles import make_profile
 from tests.runs import SmallModel, in_process, mel_batches
 from tests.told_runs import EVEN, event, half_a_run, pipeline, started, write_events, write_trace
 
@@ -108,9 +112,9 @@ def profile() -> Profile:
                 Layout("data-parallel", 2.7, "predicted"),
             ),
             best_layout="split",
-            layout_reason="faster",
+            layout_reason=(Sentence("The split is {} times as fast as one device.", ("1.33",)),),
             command="python train_main.py --num-workers 24",
-            verdict="The model device works 60% of the time.",
+            verdict=Sentence("The state of things."),
         ),
     )
 
@@ -172,7 +176,8 @@ def test_the_verdict_leads_to_a_command(tmp_path):
 
 def test_a_profile_shows_what_to_change_and_each_layout(tmp_path, profile):
     page = report(tmp_path, profile)
-    assert "The model device works 60% of the time." in page
+    assert html.escape(str(describe(profile))) in page
+    assert "The split is 1.33 times as fast as one device." in page
     assert "python train_main.py --num-workers 24" in page
     for text in (
         "×1.40",
@@ -241,3 +246,11 @@ def test_a_spoilt_timeline_is_named(tmp_path, run):
     (run / "trace.json").write_text("{")
     with pytest.raises(MyXTTSError, match=r"trace\.json cannot be read"):
         report(tmp_path, run)
+
+
+def test_the_persian_page_of_a_profile_gives_the_same_verdict(tmp_path):
+    compiling = make_profile(seconds={"train": 0.2}, retraces=18, rate=0.3, on_cpu=True)
+    compiling = replace(compiling, advice=advise(compiling))
+    page = report(tmp_path, compiling, lang="fa")
+    assert "۱۸ بار بیش از نیازِ شکل‌هایش کامپایل شد" in page
+    assert "دربارهٔ دو GPU چیزی نمی‌گوید" in page

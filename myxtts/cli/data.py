@@ -61,12 +61,13 @@ def check(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     from myxtts.config.config import load_config
+    from myxtts.data.ljspeech import DELIMITERS
     from myxtts.data.prepare import plan_batches, prepare_data
     from myxtts.data.report import write_report
     from myxtts.data.summary import summarise, write_verdicts
     from myxtts.data.tokenizers import CharacterTokenizer
 
-    marks = {"|": "pipe", "\t": "tab", ",": "comma"}
+    marks = {mark: name for name, mark in DELIMITERS.items()}
     settings = {
         "data.delimiter": None if delimiter is None else marks.get(delimiter, delimiter),
         "data.language": language,

@@ -49,7 +49,7 @@ PERSIAN = {
     "copy it again: it holds less audio than it says": "دوباره کپی کنید: صدای آن کمتر از چیزی است که ادعا می\u200cکند",
     "render it again: it holds NaN or infinite samples": "دوباره بسازید: نمونه\u200cهای NaN یا بی\u200cنهایت دارد",
     "record it again: nothing is heard": "دوباره ضبط کنید: چیزی شنیده نمی\u200cشود",
-    "leave it out, or join it with another": "کنار بگذارید یا به قطعه دیگری بچسبانید",
+    "leave it out, or join it with another": "کنار بگذارید یا به قطعهٔ دیگری بچسبانید",
     "cut it at a pause, or raise --max-mel-frames": "در جای مکث برش بزنید یا --max-mel-frames را بزرگ\u200cتر کنید",
     "cut the clip at a pause, or raise --max-text-length": "قطعه را در جای مکث برش بزنید یا --max-text-length را بزرگ\u200cتر کنید",
     "check that the text is what the recording says": "بررسی کنید که متن همان چیزی باشد که در صدا گفته می\u200cشود",

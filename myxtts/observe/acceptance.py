@@ -177,7 +177,7 @@ def _rate_claims(dual: Profile | str, single: Profile | str, *, simulated: bool)
     rate, gain = dual.together.rate, dual.together.rate / serial
     variation = dual.together.variation
     yield on_gpu("Model GPU busy", model >= 0.80, f"{model:.0%}", "80–95 %")
-    yield on_gpu("Data GPU busy", data > 0.0, f"{data:.0%}", "40–60 %; a light load is no fault")
+    yield on_gpu("Data GPU busy", data < 0.95, f"{data:.0%}", "40–60 %; a light load is no fault")
     yield on_gpu("One GPU with buffers busy", alone >= 0.75, f"{alone:.0%}", "75–85 %")
     yield on_gpu("Rate against one GPU run serially", gain >= 1.5, f"{gain:.2f}x", "1.5–2.3x")
     yield on_gpu("Steps a second", rate >= 6.0, f"{rate:.1f}", "6–8")

@@ -19,6 +19,7 @@ from myxtts.observe.measurements import (
     Profile,
 )
 from myxtts.observe.model_memory import count_parameters
+from myxtts.observe.sentence import Sentence, percent
 from myxtts.observe.simulator import Prediction
 from myxtts.observe.what_if import layout_of, predict, read_times, with_settings
 from myxtts.pipeline.hardware import MB
@@ -63,30 +64,39 @@ def foretold(changes: tuple[Change, ...]) -> tuple[Change, ...]:
     return tuple(change for change in changes if change.gain is not None)
 
 
-def describe(profile: Profile) -> str:
-    """The state of things in one sentence."""
+def describe(profile: Profile) -> Sentence:
+    """The state of things."""
     stage, together = profile.bottleneck, profile.together
-    busy = together.stages[TRAIN].busy_share
+    busy = percent(together.stages[TRAIN].busy_share)
     if stage != TRAIN and together.stall_share < LITTLE:
-        return (
-            f"The model device works {busy:.0%} of the time; stage '{stage}' needs about as long "
-            "as the step, and there is little left to gain."
+        return Sentence(
+            "The model device works {} of the time; stage '{}' needs about as long as the step, "
+            "and there is little left to gain.",
+            (busy, stage),
         )
     if stage == TRAIN and together.retraces:
-        return (
-            f"The step was compiled {together.retraces} times more than its shapes need: what "
-            "takes long is compiling, not training."
+        return Sentence(
+            "The step was compiled {} times more than its shapes need: what takes long is "
+            "compiling, not training.",
+            (str(together.retraces),),
         )
     if stage == TRAIN:
-        return (
-            f"The model device works {busy:.0%} of the time and everything else keeps up with it: "
-            "the step itself is what takes long."
+        return Sentence(
+            "The model device works {} of the time and everything else keeps up with it: the step "
+            "itself is what takes long.",
+            (busy,),
         )
-    share = together.stages[stage].busy_share
-    return (
-        f"The model device works {busy:.0%} of the time and waits {together.stall_share:.0%}: "
-        f"stage '{stage}', busy {share:.0%} of its time, holds it back."
+    share = percent(together.stages[stage].busy_share)
+    return Sentence(
+        "The model device works {} of the time and waits {}: stage '{}', busy {} of its time, "
+        "holds it back.",
+        (busy, percent(together.stall_share), stage, share),
     )
+
+
+def runs_well(profile: Profile) -> bool:
+    """Whether the model hardly waits, and nothing is compiled again and again."""
+    return profile.together.stall_share < LITTLE and not profile.together.retraces
 
 
 # -- memory and shapes: what stops a run, or stalls it for seconds --
@@ -274,7 +284,9 @@ def _settings(changes: tuple[Change, ...]) -> dict[str, Any]:
 # -- one device, two roles, or two replicas --
 
 
-def compare_layouts(profile: Profile, config: XTTSConfig) -> tuple[tuple[Layout, ...], str, str]:
+def compare_layouts(
+    profile: Profile, config: XTTSConfig
+) -> tuple[tuple[Layout, ...], str, tuple[Sentence, ...]]:
     """The rate of each way to use the devices with these settings; the best, and why."""
     single = predict(profile, config, layout="single").rate
     split = predict(profile, config, layout="split").rate
@@ -297,21 +309,26 @@ def compare_layouts(profile: Profile, config: XTTSConfig) -> tuple[tuple[Layout,
             for layout in layouts
         )
     worth = split / single
-    if worth >= SPLIT_PAYS:
-        best, reason = "split", f"the split is {worth:.2f} times as fast as one device"
-    else:
-        best = "single"
-        reason = (
-            f"the split is not worth it here: {worth:.2f} times the rate of one device doing both"
+    best = "split" if worth >= SPLIT_PAYS else "single"
+    reasons = [
+        Sentence(
+            "The split is {} times as fast as one device."
+            if best == "split"
+            else "The split is not worth it here: {} times the rate of one device doing both.",
+            (f"{worth:.2f}",),
         )
+    ]
     if parallel > SPLIT_PAYS * max(split, single):
-        reason += (
-            f"; two replicas on two cards (data-parallel, which MyXTTS does not offer) would reach "
-            f"{parallel / single:.2f} times one device's rate, by calculation"
+        words = (
+            "Two replicas on two cards (data-parallel, which MyXTTS does not offer) would reach {} "
+            "times one device's rate, by calculation."
         )
+        reasons.append(Sentence(words, (f"{parallel / single:.2f}",)))
     if profile.on_cpu:
-        reason += "; all of it on the same cores: this says nothing about two GPUs"
-    return layouts, best, reason
+        reasons.append(
+            Sentence("All of it ran on the same cores: this says nothing about two GPUs.")
+        )
+    return layouts, best, tuple(reasons)
 
 
 def _data_parallel_rate(profile: Profile, config: XTTSConfig, single: float) -> float:

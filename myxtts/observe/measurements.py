@@ -12,9 +12,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import DataError
+from myxtts.observe.sentence import Sentence
 from myxtts.pipeline.telemetry import PROCESS, READ, STAGES, TRAIN, StageStats, StepStats
 
-PROFILE_VERSION = 1
+PROFILE_VERSION = 2
 # The host stage from other sources than the run's own, each measured alone.
 READ_COLD, READ_CACHED, READ_NATIVE = "read_cold", "read_cached", "read_native"
 
@@ -161,9 +162,9 @@ class Advice:
     predicted_rate: float  # with all changes made
     layouts: tuple[Layout, ...]
     best_layout: str
-    layout_reason: str
+    layout_reason: tuple[Sentence, ...]
     command: str
-    verdict: str  # the state of things in one sentence
+    verdict: Sentence  # the state of things in one sentence
 
 
 @dataclass(frozen=True)

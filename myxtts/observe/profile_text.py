@@ -76,7 +76,7 @@ def _describe_devices(profile: Profile) -> Iterator[str]:
 
 def describe_advice(advice: Advice) -> Iterator[str]:
     """What to do, line by line."""
-    yield advice.verdict
+    yield str(advice.verdict)
     yield ""
     if not advice.changes:
         yield "Nothing to change: no setting would make it noticeably faster."
@@ -90,7 +90,7 @@ def describe_advice(advice: Advice) -> Iterator[str]:
     yield "Single, split or data-parallel?"
     for layout in advice.layouts:
         yield f"  {layout.name:14s}{layout.rate:8.2f} steps/s, {layout.basis}"
-    yield f"  {advice.best_layout}: {advice.layout_reason}"
+    yield f"  {advice.best_layout}: {' '.join(map(str, advice.layout_reason))}"
     yield ""
     yield f"Recommended: {advice.command}"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from myxtts.observe.advisor import SPLIT_PAYS
 from myxtts.observe.charts import (
     STAGE_COLOR,
     Line,
@@ -49,7 +48,7 @@ class ReportPage(RunPage):
         title = self.words("Report of {}", ltr(content.title) if self.rtl else content.title)
         parts = [
             self._about(content),
-            self.verdict(content.verdict, grade=content.grade, spoken=content.spoken_verdict),
+            self.verdict(content.verdict, grade=content.grade),
             self.cards(content.cards),
             self._recommendation(content),
             self._timeline(content),
@@ -99,21 +98,7 @@ class ReportPage(RunPage):
             for layout in content.layouts
         ]
         table = self.table(("Use of the devices", "Steps a second", ""), rows)
-        reason = content.layout_reason[:1].upper() + content.layout_reason[1:] + "."
-        said = self._layout_reason(content) if self.rtl else escape(reason)
-        return f'{table}<p class="more">{said}</p>'
-
-    def _layout_reason(self, content: ReportContent) -> str:
-        """What `layout_reason` says, from the same numbers, in words that can be translated."""
-        rates = {layout.name: layout.rate for layout in content.layouts}
-        worth, best = rates["split"] / rates["single"], content.best_layout
-        said = [self.say(f"layout: {best}", self.number(worth, 2))]
-        if rates["data-parallel"] > SPLIT_PAYS * max(rates["split"], rates["single"]):
-            gain = self.number(rates["data-parallel"] / rates["single"], 2)
-            said.append(self.say("layout: data-parallel", gain))
-        if content.simulated:
-            said.append(self.say("layout: on a CPU"))
-        return " ".join(said)
+        return f'{table}<p class="more">{" ".join(map(self.tell, content.layout_reason))}</p>'
 
     def _why(self, content: ReportContent) -> str:
         """What the command is for, or what it brings."""

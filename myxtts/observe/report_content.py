@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.errors import DataError
+from myxtts.observe.advisor import describe, runs_well
 from myxtts.observe.follow import RunFollower
 from myxtts.observe.measurements import Change, Layout, Profile, Span
 from myxtts.observe.run_history import RunHistory
 from myxtts.observe.run_view import DeviceView
+from myxtts.observe.sentence import Sentence, percent
 from myxtts.observe.show import clock, short
-from myxtts.observe.verdict import Sentence, Verdict, grade_of, judge, percent
+from myxtts.observe.verdict import Verdict, grade_of
 from myxtts.pipeline.telemetry import (
     BUSY,
     PROCESS,
@@ -58,11 +60,9 @@ class ReportContent:
     buckets: tuple[StepStats, ...] = ()  # step times of each batch shape
     loss: Curve = ()
     validation: Curve = ()
-    spoken_verdict: str = ""  # the profiler's own words, in English
     changes: tuple[Change, ...] = ()
     layouts: tuple[Layout, ...] = ()
-    best_layout: str = ""
-    layout_reason: str = ""  # in English
+    layout_reason: tuple[Sentence, ...] = ()
     predicted_rate: float | None = None  # with the changes, and what was then measured
     measured_after: float | None = None
     alone: Mapping[str, float] = field(default_factory=dict)  # seconds a batch
@@ -275,19 +275,13 @@ def _of_profile(profile: Profile) -> ReportContent:
             *(Sentence("{}", (note,)) for note in profile.notes),
         ),
         simulated=profile.simulated,
-        verdict=judge(
-            together.stages,
-            variation=variation,
-            data_config=profile.config.data.model_dump(mode="json"),
-        ),
-        spoken_verdict="" if advice is None else advice.verdict,
+        verdict=Verdict(describe(profile), good=runs_well(profile)),
         grade=profile.grade,
         cards=tuple(cards),
         command="" if advice is None else advice.command,
         changes=() if advice is None else advice.changes,
         layouts=() if advice is None else advice.layouts,
-        best_layout="" if advice is None else advice.best_layout,
-        layout_reason="" if advice is None else advice.layout_reason,
+        layout_reason=() if advice is None else advice.layout_reason,
         predicted_rate=None if advice is None else advice.predicted_rate,
         measured_after=profile.measured_after,
         stages=together.stages,

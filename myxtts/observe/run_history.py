@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from myxtts.observe.run_view import SHARED_MEMORY, DeviceView, Point, RoleName, RunView, Status
-from myxtts.observe.verdict import FEWEST_BATCHES, Sentence, Verdict, judge
+from myxtts.observe.sentence import Sentence
+from myxtts.observe.verdict import FEWEST_BATCHES, Verdict, judge
 from myxtts.pipeline.telemetry import PROCESS, STAGES, TRAIN, StageStats
 
 MAX_POINTS = 2000  # of a curve; of a longer run every other is dropped, again and again

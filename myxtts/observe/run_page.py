@@ -10,7 +10,8 @@ from myxtts.observe.charts import Line, line_chart, share_bar
 from myxtts.observe.page import Language, Page, ltr
 from myxtts.observe.report_words import PERSIAN
 from myxtts.observe.run_view import SHARED_MEMORY, DeviceView
-from myxtts.observe.verdict import Sentence, Verdict
+from myxtts.observe.sentence import Sentence
+from myxtts.observe.verdict import Verdict
 
 ROLE_COLOR = {"data": "var(--s2)", "model": "var(--s4)"}
 
@@ -51,18 +52,18 @@ class RunPage(Page):
             return value
         return ltr(value) if re.search("[A-Za-z]", value) else self.digits(value)
 
-    def verdict(self, verdict: Verdict, *, grade: str = "", spoken: str = "") -> str:
+    def verdict(self, verdict: Verdict, *, grade: str = "") -> str:
         """How it goes, in a sentence, and what to do about it."""
-        said = escape(spoken) if spoken and not self.rtl else self.tell(verdict.sentence)
         more = []
-        if verdict.advice is not None and not spoken:
+        if verdict.advice is not None:
             more.append(self.tell(verdict.advice))
-        if verdict.flags and not spoken:
+        if verdict.flags:
             more.append(f"<code>{escape(' '.join(verdict.flags))}</code>")
         if grade:
             more.append(self.say("Grade: {}", self.words(grade)))
         rest = f"<p>{' '.join(more)}</p>" if more else ""
-        return f'<div class="verdict {"good" if verdict.good else ""}"><b>{said}</b>{rest}</div>'
+        said = f"<b>{self.tell(verdict.sentence)}</b>"
+        return f'<div class="verdict {"good" if verdict.good else ""}">{said}{rest}</div>'
 
     def cards(self, cards: tuple[tuple[str, Sentence], ...]) -> str:
         """The main numbers."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from myxtts.observe.verdict import TOO_EARLY, Sentence, Verdict
+from myxtts.observe.sentence import Sentence
+from myxtts.observe.verdict import TOO_EARLY, Verdict
 from myxtts.pipeline.telemetry import StageStats
 
 Status = Literal["running", "finished", "ended early", "failed", "killed"]

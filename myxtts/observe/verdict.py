@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from myxtts.observe.measurements import GRADES
+from myxtts.observe.sentence import Sentence, percent
 from myxtts.pipeline.telemetry import (
     HIGH_VARIATION,
     PROCESS,
@@ -22,17 +23,6 @@ AT_ITS_LIMIT = 0.85  # a stage that works this much of its time cannot give more
 FULL_MEMORY = 0.95
 MORE_WORKERS = 24
 FEWEST_BATCHES = 3
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """Words, and the values they hold: shares, stages, flags, or a sentence's part."""
-
-    english: str
-    values: tuple[str | Sentence, ...] = ()
-
-    def __str__(self) -> str:
-        return self.english.format(*self.values)
 
 
 @dataclass(frozen=True)
@@ -100,11 +90,6 @@ def grade_of(busy: float, variation: float | None) -> str:
         if busy > least_busy and (variation or 0.0) < most_variation:
             return name
     return "below minimum"
-
-
-def percent(share: float) -> str:
-    """A share as people read it."""
-    return f"{share:.0%}"
 
 
 _MEASURE = Sentence("A profile measures each stage alone and says what would make it faster.")

@@ -20,8 +20,8 @@ from myxtts.observe.run_history import RunHistory
 from myxtts.observe.run_page import CSS as RUN_CSS
 from myxtts.observe.run_page import RunPage
 from myxtts.observe.run_view import RunView
+from myxtts.observe.sentence import Sentence, percent
 from myxtts.observe.show import clock, short
-from myxtts.observe.verdict import Sentence, percent
 
 HOST = "127.0.0.1"
 POLL_S = 1.0

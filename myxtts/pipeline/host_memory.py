@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 # Names and numbers of glibc's malloc.h.
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
 _NEVER = 2**31 - 1
 
 
@@ -19,4 +19,4 @@ def keep_freed_memory() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):  # another C library, or another system
         return False
-    return bool(mallopt(_M_MMAP_MAX, 0)) and bool(mallopt(_M_TRIM_THRESHOLD, _NEVER))
+    return bool(mallopt(M_MMAP_MAX, 0)) and bool(mallopt(M_TRIM_THRESHOLD, _NEVER))
