@@ -32,15 +32,15 @@ import numpy as np  # isort: skip - devices are configured first
 import tensorflow as tf  # isort: skip
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.demo import make_demo_corpus
-from myxtts.observe.advisor import advise, foretold
-from myxtts.observe.measurements import READ_CACHED
-from myxtts.observe.profiler import measure
-from myxtts.observe.simulator import CPU, PipelineModel, StageModel, simulate
-from myxtts.observe.what_if import predict, with_settings
-from myxtts.observe.workbench import Workbench, open_voice
+from myxtts.corpora.demo import make_demo_corpus
 from myxtts.pipeline.telemetry import PROCESS, READ, TRAIN, TRANSFER
 from myxtts.pipeline.transfer import copy_to_model_device
+from myxtts.profiling.advisor import advise, foretold
+from myxtts.profiling.measurements import READ_CACHED
+from myxtts.profiling.profiler import measure
+from myxtts.profiling.simulator import CPU, PipelineModel, StageModel, simulate
+from myxtts.profiling.subject import Workbench, open_voice
+from myxtts.profiling.what_if import predict, with_settings
 
 BAR, NEEDED = 0.10, 4
 STEPS = 60

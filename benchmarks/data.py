@@ -28,7 +28,7 @@ for library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):  # nobody's single thread ma
 import numpy as np  # noqa: E402 - after its threads are decided
 
 from myxtts.data.batching import BatchPlan, choose_buckets  # noqa: E402
-from myxtts.data.ljspeech import read_manifest  # noqa: E402
+from myxtts.data.manifests import read_manifest  # noqa: E402
 
 CORES = sorted(os.sched_getaffinity(0))
 RATE, FFT, HOP, MELS, FMAX, FLOOR = 22_050, 1024, 256, 80, 8000, 1e-5
@@ -245,7 +245,7 @@ def time_host(folder: Path, rounds: int) -> dict[str, list[float]]:
 
 
 def host_rows(folder: Path, rounds: int) -> Iterable[Row]:
-    from myxtts.data.demo import make_demo_corpus
+    from myxtts.corpora.demo import make_demo_corpus
 
     make_demo_corpus(folder)
     speeds = isolated(time_host, folder, rounds)

@@ -30,8 +30,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 
-from myxtts.data.audio import SAMPLE_RATE
-from myxtts.data.demo import (
+from myxtts.corpora.demo import (
     DEMO_VOICES,
     NEW_SENTENCES_MANIFEST,
     NEW_WORDS_MANIFEST,
@@ -40,10 +39,11 @@ from myxtts.data.demo import (
     DemoVoice,
     speak_clip,
 )
-from myxtts.data.demo_sentences import HELD_OUT_SLOTS, SLOTS, draw_slot_sentences
-from myxtts.data.ljspeech import read_manifest
+from myxtts.corpora.demo_sentences import HELD_OUT_SLOTS, SLOTS, draw_slot_sentences
+from myxtts.data.audio import SAMPLE_RATE
+from myxtts.data.manifests import read_manifest
 from myxtts.errors import DataError, MyXTTSError
-from myxtts.inference.recognition import ClosedSetRecogniser
+from myxtts.evaluation.recognition import ClosedSetRecogniser
 
 NEW, UNSEEN, ORIGINAL, WRONG = "new sentences", "unseen words", "original audio", "wrong sentence"
 BARS = {NEW: (">=", 0.90), UNSEEN: (">=", 0.80), ORIGINAL: (">=", 0.95), WRONG: ("<=", 0.10)}

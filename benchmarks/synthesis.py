@@ -67,8 +67,8 @@ def load_ours(run: Path) -> System:
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    from myxtts.data import espeak
     from myxtts.inference.synthesizer import Synthesizer
+    from myxtts.text import espeak
 
     synthesizer = Synthesizer.load(run)
     voice = synthesizer.listen([espeak.speak(text, voice="en-us+f2") for text in TEXTS[:3]])
@@ -82,7 +82,7 @@ def load_ours(run: Path) -> System:
 
 
 def load_espeak(run: Path) -> System:
-    from myxtts.data import espeak
+    from myxtts.text import espeak
 
     def stream(text: str) -> Iterator[tuple[Any, int]]:
         for sentence in text.split(". "):

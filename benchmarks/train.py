@@ -31,7 +31,7 @@ import numpy as np
 import psutil
 
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSConfig
-from myxtts.data.demo import make_demo_corpus
+from myxtts.corpora.demo import make_demo_corpus
 from myxtts.errors import MyXTTSError
 
 EFFICIENCY_BAR, RIVAL_BAR, VARIATION_BAR, GROWTH_BAR_MB = 0.95, 1.03, 0.15, 30

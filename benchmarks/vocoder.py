@@ -26,9 +26,10 @@ import numpy as np  # noqa: E402
 import soundfile  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from myxtts.data import espeak, features  # noqa: E402
+from myxtts.data import features  # noqa: E402
 from myxtts.data.audio import FFT, HOP, SAMPLE_RATE  # noqa: E402
 from myxtts.inference.vocoder import GriffinLim  # noqa: E402
+from myxtts.text import espeak  # noqa: E402
 
 tf.config.threading.set_intra_op_parallelism_threads(1)
 tf.config.threading.set_inter_op_parallelism_threads(1)

@@ -43,8 +43,7 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.intelligibility import make_recogniser
-from myxtts.data.audio import SAMPLE_RATE
-from myxtts.data.demo import (
+from myxtts.corpora.demo import (
     NEW_SENTENCES_MANIFEST,
     NEW_WORDS_MANIFEST,
     TRAIN_MANIFEST,
@@ -53,11 +52,12 @@ from myxtts.data.demo import (
     DemoVoice,
     speak_clip,
 )
-from myxtts.data.demo_sentences import HELD_OUT_SLOTS, SLOTS, draw_slot_sentences
-from myxtts.data.ljspeech import read_manifest
-from myxtts.data.many_voices import trained_voices, unseen_voices
+from myxtts.corpora.demo_sentences import HELD_OUT_SLOTS, SLOTS, draw_slot_sentences
+from myxtts.corpora.many_voices import trained_voices, unseen_voices
+from myxtts.data.audio import SAMPLE_RATE
+from myxtts.data.manifests import read_manifest
 from myxtts.errors import DataError, MyXTTSError
-from myxtts.inference.recognition import ClosedSetRecogniser
+from myxtts.evaluation.recognition import ClosedSetRecogniser
 
 TRAINED, UNSEEN = "trained voices", "unseen voices"
 NUM_TRAINED = 24  # voices of the training set that are tested; with the unseen all are candidates
@@ -245,7 +245,7 @@ def measure(
     synthesizer: Any, test: Test, judges: Mapping[str, Judge], recogniser: ClosedSetRecogniser
 ) -> dict[str, Results]:
     """The results of each judge; pitch and words stand with the first."""
-    from myxtts.data.store import decode
+    from myxtts.data.waves import decode
     from myxtts.evaluation.pitch import pitch_error
 
     recordings = {v.name: [original(t, v) for t in test.sentences] for v in test.everyone}

@@ -117,8 +117,8 @@ def _hum_clips(folder: Path) -> Path:
     """A second of humming each, in the layout your own recordings would have."""
     import soundfile
 
+    from myxtts.checks.probe import synthetic_waveforms
     from myxtts.data.audio import SAMPLE_RATE
-    from myxtts.observe.probe import synthetic_waveforms
 
     (folder / "wavs").mkdir(parents=True)
     (batch,) = synthetic_waveforms(1, batch_size=8)

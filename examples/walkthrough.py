@@ -34,7 +34,7 @@ print(f"{plan.mode.value}: data on {plan.data_device}, model on {plan.model_devi
 # A folder with `metadata.csv` and `wavs/` is all that is needed. Here espeak-ng speaks one.
 
 # %%
-from myxtts.data.demo import make_demo_corpus
+from myxtts.corpora.demo import make_demo_corpus
 
 corpus = make_demo_corpus(WORK / "corpus", voices=2, sentences=200, held_out=4)
 print(f"{corpus.num_clips} clips, {corpus.seconds / 60:.1f} minutes, speakers {corpus.speakers}")
@@ -87,8 +87,8 @@ config = XTTSConfig(
 # The planner counts what each device would hold, without a GPU.
 
 # %%
-from myxtts.observe.planner import plan_memory
-from myxtts.observe.profile_text import describe_plan
+from myxtts.profiling.describe import describe_plan
+from myxtts.profiling.planner import plan_memory
 
 print("\n".join(describe_plan(plan_memory(config, gpu_memory_mb=12_288))))
 

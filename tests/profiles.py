@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from myxtts.config.config import XTTSConfig
-from myxtts.observe.measurements import (
+from myxtts.pipeline.memory import ALLOCATOR, RSS
+from myxtts.pipeline.telemetry import BUSY, STAGES, StageStats, StepStats
+from myxtts.profiling.measurements import (
     DeviceUse,
     Link,
     Profile,
@@ -15,10 +17,8 @@ from myxtts.observe.measurements import (
     StageTimes,
     Together,
 )
-from myxtts.observe.simulator import simulate
-from myxtts.observe.what_if import layout_of, pipeline_model
-from myxtts.pipeline.memory import ALLOCATOR, RSS
-from myxtts.pipeline.telemetry import BUSY, STAGES, StageStats, StepStats
+from myxtts.profiling.simulator import simulate
+from myxtts.profiling.what_if import layout_of, pipeline_model
 
 STEPS = 50
 

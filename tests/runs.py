@@ -17,9 +17,9 @@ import yaml
 from myxtts.config.config import XTTSConfig
 from myxtts.data.audio import NUM_MELS, SAMPLE_RATE
 from myxtts.data.device_stage import make_device_stage
+from myxtts.runs.checkpoints import Checkpoint, CheckpointStore
+from myxtts.runs.events import read_events
 from myxtts.training import trainer as trainer_module
-from myxtts.training.checkpoints import Checkpoint, CheckpointStore
-from myxtts.training.run_log import read_events
 from myxtts.training.trainer import XTTSTrainer
 from tests.support import ROOT
 from tests.warm import WarmProcess

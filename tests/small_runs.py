@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from myxtts.data.audio import SAMPLE_RATE
-from myxtts.data.tokenizers import CharacterTokenizer, Tokenizer
-from myxtts.training.checkpoints import CheckpointStore
-from myxtts.training.snapshot import weight_names
+from myxtts.models.weights import weight_names
+from myxtts.runs.checkpoints import CheckpointStore
+from myxtts.text.tokenizers import CharacterTokenizer, Tokenizer
 from tests.voices import ONE_BLOCK, make_voice
 
 

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from myxtts.observe import acceptance
-from myxtts.observe.acceptance import Claim, write_results
-from myxtts.observe.checks import Target
+from myxtts.checks import acceptance
+from myxtts.checks.acceptance import Claim, write_results
+from myxtts.checks.validators import Target
 from tests.profiles import make_profile
 from tests.support import ROOT, run_python
 

@@ -9,10 +9,10 @@ import yaml
 from typer.testing import CliRunner
 
 from myxtts.cli.app import app
+from myxtts.config.commands import training_command
 from myxtts.config.config import XTTSConfig
-from myxtts.observe.advisor import MOST_CHANGES, advise
-from myxtts.observe.commands import training_command
-from myxtts.observe.measurements import Profile
+from myxtts.profiling.advisor import MOST_CHANGES, advise
+from myxtts.profiling.measurements import Profile
 from tests.profiles import make_profile
 
 UNEVEN = (*[0.01] * 9, 0.4)

@@ -17,8 +17,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from myxtts.training import checkpoints
-from myxtts.training.checkpoints import (
+from myxtts.runs import checkpoints
+from myxtts.runs.checkpoints import (
     Checkpoint,
     CheckpointError,
     CheckpointStore,
@@ -32,8 +32,8 @@ CHILD = """
 import sys
 from pathlib import Path
 import numpy as np
-from myxtts.training import checkpoints
-from myxtts.training.checkpoints import CheckpointError, CheckpointStore
+from myxtts.runs import checkpoints
+from myxtts.runs.checkpoints import CheckpointError, CheckpointStore
 def tensors(step, size=1000):
     return {g: {"w": np.full(size, step, np.float32)} for g in ("model", "optimizer", "ema")}
 store = CheckpointStore(Path(sys.argv[1]), keep=2)

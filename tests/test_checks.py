@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from myxtts.checks.validators import Target, run_checks
 from myxtts.errors import DeviceError
-from myxtts.observe.checks import Target, run_checks
 
 
 def explode(target: Target) -> str:

@@ -10,10 +10,10 @@ from html.parser import HTMLParser
 import pytest
 
 from myxtts.data.clips import REMEDIES
-from myxtts.data.report import MAX_ROWS, write_report
-from myxtts.data.report_words import PERSIAN
 from myxtts.data.summary import DataSummary
 from myxtts.errors import MyXTTSError
+from myxtts.pages.data_report import MAX_ROWS, write_report
+from myxtts.pages.data_words import PERSIAN
 
 SUMMARY = DataSummary(
     listed=1240,

@@ -8,8 +8,8 @@ import pytest
 import soundfile
 
 from myxtts.cli import demo as command
-from myxtts.data import espeak
 from myxtts.data.audio import SAMPLE_RATE
+from myxtts.text import espeak
 from tests.support import run_python
 
 pytestmark = pytest.mark.skipif(not espeak.is_available(), reason="espeak-ng is not installed")

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from myxtts.data import demo, demo_sentences, espeak
+from myxtts.corpora import demo, demo_sentences
 from myxtts.errors import DataError
+from myxtts.text import espeak
 
 needs_espeak = pytest.mark.skipif(
     not espeak.is_available(),
@@ -166,7 +167,7 @@ def test_clips_are_short_mono_22050_and_equally_loud(corpus):
 @needs_espeak
 def test_same_seed_gives_the_same_bytes_in_another_process(corpus, tmp_path):
     code = (
-        "from pathlib import Path; from myxtts.data import demo, espeak;"
+        "from pathlib import Path; from myxtts.corpora import demo; from myxtts.text import espeak;"
         "espeak.speak('Something else first.', voice='en-us+m3', rate=300);"
         f"demo.make_demo_corpus(Path({str(tmp_path / 'again')!r}), **{SMALL!r})"
     )

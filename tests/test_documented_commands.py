@@ -20,9 +20,9 @@ import typer
 
 from myxtts.cli.app import app
 from myxtts.config.config import XTTSConfig
-from myxtts.data import espeak
-from myxtts.data.demo import make_demo_corpus
-from myxtts.data.tokenizers import PhonemeTokenizer
+from myxtts.corpora.demo import make_demo_corpus
+from myxtts.text import espeak
+from myxtts.text.tokenizers import PhonemeTokenizer
 from tests.profiles import make_profile
 from tests.support import ROOT, run_warm
 from tests.told_runs import event, half_a_run, pipeline, write_events, write_trace

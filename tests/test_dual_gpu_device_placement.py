@@ -16,10 +16,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from myxtts.checks.probe import ProbeModel
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSConfig
 from myxtts.data.audio import NUM_MELS
 from myxtts.errors import DeviceError
-from myxtts.observe.probe import ProbeModel
 from myxtts.pipeline import ProducerConsumerPipeline
 from myxtts.training.step import TrainStep
 from myxtts.training.trainer import XTTSTrainer

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from myxtts.checks.environment import Section, as_markdown, describe_environment
 from myxtts.cli.env import env
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import ConfigError
-from myxtts.observe.environment import Section, as_markdown, describe_environment
 from tests.support import FakeHardware
 
 

@@ -13,19 +13,19 @@ import pytest
 import yaml
 
 from myxtts.cli.app import main
-from myxtts.data import espeak
-from myxtts.data.demo import DEMO_VOICES, make_demo_corpus
-from myxtts.data.demo_sentences import MIN_SENTENCES
+from myxtts.corpora.demo import DEMO_VOICES, make_demo_corpus
+from myxtts.corpora.demo_sentences import MIN_SENTENCES
 from myxtts.errors import ConfigError, DataError
 from myxtts.evaluation import held_out as held_out_module
 from myxtts.evaluation import judge
 from myxtts.evaluation.distortion import DECIBELS, compare, warp
 from myxtts.evaluation.held_out import NO_REFERENCE, Clip, HeldOut, find_held_out
 from myxtts.evaluation.judge import _make_recogniser, said_words
-from myxtts.evaluation.page_words import PERSIAN
 from myxtts.evaluation.pitch import Sound
 from myxtts.evaluation.results import FIRST_AUDIO, FIRST_AUDIO_MEANING, MEASURES
 from myxtts.inference import export_voice, load_voice
+from myxtts.pages.evaluation_words import PERSIAN
+from myxtts.text import espeak
 from tests.runs import make_clips
 from tests.small_runs import save_run
 from tests.support import run_python

@@ -12,7 +12,7 @@ import sys
 import pytest
 import soundfile
 
-from myxtts.data import espeak
+from myxtts.text import espeak
 from tests.support import ROOT, run_warm
 
 EXAMPLES = ROOT / "examples"

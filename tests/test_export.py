@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from myxtts.data.lexicon import Lexicon
-from myxtts.data.tokenizers import CharacterTokenizer
 from myxtts.errors import DataError, MyXTTSError
 from myxtts.inference import export as export_module
 from myxtts.inference import export_voice, load_voice
 from myxtts.inference.synthesizer import Synthesizer
 from myxtts.inference.voice_files import config_checksum
+from myxtts.text.lexicon import Lexicon
+from myxtts.text.tokenizers import CharacterTokenizer
 from myxtts.training.fine_tuning import load_matching_weights
 from tests.small_runs import save_run
 from tests.voices import ONE_BLOCK, make_voice

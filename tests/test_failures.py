@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from myxtts.data.audio import NUM_MELS
 from myxtts.errors import ConfigError, MemoryBudgetError, StageStalledError, TrainingDivergedError
-from myxtts.training.checkpoints import CheckpointStore
+from myxtts.runs.checkpoints import CheckpointStore
 from myxtts.training.trainer import XTTSTrainer
 from tests import runs
 from tests.support import pipeline_threads
@@ -145,7 +145,7 @@ def test_auto_batch_gives_up_where_one_clip_does_not_fit(run, trainer_in):
 
 FULL_DISK = """
 import resource, signal
-from myxtts.training.checkpoints import CheckpointStore
+from myxtts.runs.checkpoints import CheckpointStore
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 save = CheckpointStore.save
 def save_while_there_is_room(self, *, step, **rest):
@@ -361,7 +361,7 @@ def test_sigterm_ends_a_run_whose_source_is_stuck(run, trainer_in):
 
 SLOW_DISK = """
 import time
-from myxtts.training import checkpoints
+from myxtts.runs import checkpoints
 sync = checkpoints._sync
 def slowly(path):
     if "step_00000005" not in str(path):

@@ -10,7 +10,8 @@ import pytest
 import soundfile
 import tensorflow as tf
 
-from myxtts.data import espeak, features
+from myxtts.data import features
+from myxtts.text import espeak
 
 librosa = pytest.importorskip("librosa")
 

@@ -11,16 +11,16 @@ import tensorflow as tf
 from myxtts.config.config import ModelConfig
 from myxtts.data.audio import NUM_MELS
 from myxtts.data.feature_batches import REFERENCE_FRAMES, batch_from_features
-from myxtts.data.tokenizers import CharacterTokenizer, PhonemeTokenizer
 from myxtts.errors import ConfigError, DataError
 from myxtts.inference.voice_files import VoiceFiles
+from myxtts.models.weights import weight_names
+from myxtts.text.tokenizers import CharacterTokenizer, PhonemeTokenizer
 from myxtts.training.fine_tuning import (
     SYMBOLS,
     describe_match,
     joined_tokenizer,
     load_matching_weights,
 )
-from myxtts.training.snapshot import weight_names
 from tests.voices import WIDTHS, losses_of, make_voice, shared_voice
 
 

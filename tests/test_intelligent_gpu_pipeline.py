@@ -19,6 +19,7 @@ from myxtts.config.config import DataConfig
 from myxtts.pipeline import ProducerConsumerPipeline
 from myxtts.pipeline.devices import DevicePlan, Mode
 from myxtts.pipeline.telemetry import STAGES
+from myxtts.runs.trace import spans_of, write_trace
 
 ONE_DEVICE = DevicePlan(Mode.SINGLE, "/CPU:0", "/CPU:0")
 
@@ -143,7 +144,7 @@ class IntelligentPipelineTest(unittest.TestCase):
                 pass
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "trace.json"
-            batches.telemetry.write_trace(path)
+            write_trace(path, spans_of(batches.telemetry))
             events = json.loads(path.read_text())["traceEvents"]
         names = {event["args"]["name"] for event in events if event["ph"] == "M"}
         self.assertEqual(names, set(STAGES))

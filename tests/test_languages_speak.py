@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import soundfile
 
-from myxtts.data import espeak
 from myxtts.data.audio import SAMPLE_RATE
-from myxtts.data.store import decode
-from myxtts.data.text import normalize_text
-from myxtts.data.tokenizers import ESPEAK_VOICES, UNKNOWN_ID, PhonemeTokenizer
+from myxtts.data.waves import decode
 from myxtts.inference import Synthesizer
 from myxtts.inference.script import Delivery, write_utterance
+from myxtts.text import espeak
+from myxtts.text.normalize import normalize_text
+from myxtts.text.tokenizers import ESPEAK_VOICES, UNKNOWN_ID, PhonemeTokenizer
 from tests.small_runs import save_run
 from tests.support import run_warm
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from myxtts.observe.leaks import Leak, LeakDetector
+from myxtts.pipeline.leaks import Leak, LeakDetector
 
 
 def watch(memory, *, steps: int, every: int = 1, noise_mb: float = 0.0) -> list[tuple[int, Leak]]:

@@ -16,8 +16,7 @@ from myxtts.data.batching import BatchPlan, choose_buckets
 from myxtts.data.device_stage import Augmentation, make_device_stage
 from myxtts.data.loader import HostBatches
 from myxtts.data.prepare import plan_batches, prepare_data
-from myxtts.data.table import join_tables
-from myxtts.data.wave_sources import open_cache
+from myxtts.data.waves import open_cache
 from myxtts.errors import DataError
 from myxtts.pipeline import ProducerConsumerPipeline
 
@@ -277,20 +276,6 @@ def test_settings_choose_the_shapes_and_the_balance(table):
     clips = np.concatenate([batch.indices for batch in balanced])
     shares = np.bincount(rare.speakers[clips[clips >= 0]])
     assert shares[0] == pytest.approx(shares[1], rel=0.1)
-
-
-def test_data_sets_are_joined_with_their_speakers_told_apart(tmp_path):
-    one = open_clips(speak(tmp_path / "one", 5))
-    two = open_clips(speak(tmp_path / "two", 4))
-    both, sets = join_tables([one, two])
-    assert len(both) == 9
-    assert sets.tolist() == [0] * 5 + [1] * 4
-    assert both.speaker_names == ("one/s0", "one/s1", "two/s0", "two/s1")
-    assert both.speakers.tolist() == [0, 1, 0, 1, 0, 2, 3, 2, 3]
-    for cache in (None, "disk"):
-        batches = HostBatches(both, plan_of(both), cache=cache)
-        clips = np.concatenate([batch["clips"] for batch in batches])
-        assert sorted(clips[clips >= 0]) == list(range(9))
 
 
 def test_a_folder_with_nothing_usable_is_an_error(tmp_path):

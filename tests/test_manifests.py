@@ -11,7 +11,7 @@ import pytest
 import soundfile
 
 from myxtts.data.clips import REMEDIES, check_clips
-from myxtts.data.ljspeech import Clip, read_manifest
+from myxtts.data.manifests import Clip, read_manifest
 from myxtts.errors import DataError
 
 RATE = 22_050

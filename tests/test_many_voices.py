@@ -10,12 +10,13 @@ import pytest
 from benchmarks import intelligibility
 from benchmarks import voices as benchmark
 from myxtts.cli import demo as command
-from myxtts.data import demo, demo_sentences, espeak, many_voices
+from myxtts.corpora import demo, demo_sentences, many_voices
 from myxtts.data.audio import SAMPLE_RATE
-from myxtts.data.ljspeech import read_manifest
+from myxtts.data.manifests import read_manifest
 from myxtts.errors import DataError
 from myxtts.inference.references import LEAST_SECONDS, read_references
 from myxtts.inference.vocoder import GriffinLim
+from myxtts.text import espeak
 
 pytestmark = pytest.mark.skipif(not espeak.is_available(), reason="espeak-ng is not installed")
 

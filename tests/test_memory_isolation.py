@@ -15,15 +15,15 @@ PLAN = simulated_plan()  # before TensorFlow makes its first tensor
 import numpy as np
 import tensorflow as tf
 
+from myxtts.checks.probe import ProbeModel
 from myxtts.config.config import TrainingConfig, XTTSConfig
 from myxtts.data.audio import NUM_MELS
 from myxtts.errors import ConfigError, DataError, DeviceError, MemoryBudgetError
 from myxtts.models.xtts import XTTS
-from myxtts.observe.probe import ProbeModel
 from myxtts.pipeline import hardware
+from myxtts.runs.events import read_events
+from myxtts.runs.folder import RunLockedError
 from myxtts.training.memory_isolated_trainer import MemoryIsolatedDualGPUTrainer
-from myxtts.training.run_folder import RunLockedError
-from myxtts.training.run_log import read_events
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.utils.gpu_memory import (
     detect_memory_leak,

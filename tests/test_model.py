@@ -22,8 +22,8 @@ from myxtts.models.harmonics import REFERENCE_PITCH, harmonic_template
 from myxtts.models.layers import Conv
 from myxtts.models.noise import clip_keys, normal, uniform
 from myxtts.models.reference import ReferenceEncoder
+from myxtts.models.weights import weight_names
 from myxtts.models.xtts import XTTS
-from myxtts.training.snapshot import weight_names
 from tests.voices import (
     CLIPS,
     HEADS,

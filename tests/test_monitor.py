@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from myxtts.cli.app import app
 from myxtts.errors import MyXTTSError
-from myxtts.observe.follow import RunFollower
-from myxtts.observe.panel import render_panel
-from myxtts.observe.run_history import RunHistory
+from myxtts.runs.follow import RunFollower
+from myxtts.runs.history import RunHistory
+from myxtts.runs.panel import render_panel
 from myxtts.training.progress import TrainingProgress
 from tests.support import ROOT
 from tests.told_runs import EVEN, event, half_a_run, pipeline, started, write_events, write_trace

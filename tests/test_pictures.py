@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from myxtts.errors import DataError
-from myxtts.observe.pictures import WIDTH_PX, draw_speech
+from myxtts.inference.pictures import WIDTH_PX, draw_speech
 
 pytest.importorskip("matplotlib")
 from matplotlib.image import imread
@@ -112,7 +112,7 @@ def test_what_cannot_be_drawn_is_refused(drawing, problem):
 
 def test_importing_loads_neither_matplotlib_nor_tensorflow_and_drawing_no_pyplot():
     code = (
-        "import sys, numpy, myxtts.observe.pictures as p\n"
+        "import sys, numpy, myxtts.inference.pictures as p\n"
         "assert not {'matplotlib', 'tensorflow'} & set(sys.modules)\n"
         "p.draw_speech({'a': numpy.zeros([3, 80])})\n"
         "assert not {'matplotlib.pyplot', 'tensorflow'} & set(sys.modules)\n"

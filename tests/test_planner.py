@@ -10,7 +10,8 @@ from myxtts.data.device_stage import make_device_stage
 from myxtts.data.loader import REFERENCE_SECONDS
 from myxtts.data.training_data import prepare_training
 from myxtts.models.xtts import XTTS
-from myxtts.observe.model_memory import (
+from myxtts.pipeline.budget import spec_bytes
+from myxtts.profiling.model_memory import (
     REFERENCE_SAMPLES,
     BatchShape,
     activation_bytes,
@@ -20,8 +21,7 @@ from myxtts.observe.model_memory import (
     step_memory,
     weight_bytes,
 )
-from myxtts.observe.planner import USABLE, plan_memory
-from myxtts.pipeline.budget import spec_bytes
+from myxtts.profiling.planner import USABLE, plan_memory
 from myxtts.training.step import TrainStep
 from tests.runs import make_clips, settings
 

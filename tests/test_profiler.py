@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.observe.advisor import advise
-from myxtts.observe.measurements import READ_CACHED, READ_COLD, READ_NATIVE, Profile
-from myxtts.observe.profile_text import describe_advice, describe_profile
-from myxtts.observe.profiler import measure
-from myxtts.observe.workbench import Workbench, open_voice
 from myxtts.pipeline.telemetry import PROCESS, READ, STAGES, TRAIN, TRANSFER
 from myxtts.pipeline.transfer import copy_to_model_device
+from myxtts.profiling.advisor import advise
+from myxtts.profiling.describe import describe_advice, describe_profile
+from myxtts.profiling.measurements import READ_CACHED, READ_COLD, READ_NATIVE, Profile
+from myxtts.profiling.profiler import measure
+from myxtts.profiling.subject import Workbench, open_voice
 from tests.runs import TOO_FEW_TO_VALIDATE, in_process, make_clips
 from tests.support import pipeline_threads
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from myxtts.data.demo import make_demo_corpus
-from myxtts.data.tokenizers import PhonemeTokenizer
+from myxtts.corpora.demo import make_demo_corpus
+from myxtts.text.tokenizers import PhonemeTokenizer
 from tests.small_runs import save_run
 from tests.support import ROOT, run_warm
 

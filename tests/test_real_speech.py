@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from myxtts.data.audio import SAMPLE_RATE
-from myxtts.data.store import decode
+from myxtts.data.waves import decode
 from myxtts.models.mels import normalize
-from myxtts.training.run_log import read_events
+from myxtts.runs.events import read_events
 from tests.support import run_python
 
 REAL_SPEECH = os.environ.get("MYXTTS_REAL_SPEECH")

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from benchmarks import intelligibility
-from myxtts.data import demo, demo_sentences, espeak
+from myxtts.corpora import demo, demo_sentences
 from myxtts.errors import DataError, MyXTTSError
-from myxtts.inference.recognition import ClosedSetRecogniser
+from myxtts.evaluation.recognition import ClosedSetRecogniser
+from myxtts.text import espeak
 
 SLOTS = demo_sentences.SLOTS
 VOICES = {voice.name: voice for voice in demo.DEMO_VOICES}

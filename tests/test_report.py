@@ -10,8 +10,12 @@ import pytest
 
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import MyXTTSError
-from myxtts.observe.advisor import advise, describe
-from myxtts.observe.measurements import (
+from myxtts.messages import Message
+from myxtts.pages.report import write_report
+from myxtts.pages.report_content import overlap_with_training, read_trace, window
+from myxtts.pipeline.telemetry import StageStats, StepStats
+from myxtts.profiling.advisor import advise, describe
+from myxtts.profiling.measurements import (
     Advice,
     Change,
     DeviceUse,
@@ -23,11 +27,7 @@ from myxtts.observe.measurements import (
     StageTimes,
     Together,
 )
-from myxtts.observe.report import write_report
-from myxtts.observe.report_content import overlap_with_training, read_trace, window
-from myxtts.observe.sentence import Sentence
-from myxtts.pipeline.telemetry import StageStats, StepStats
-from myxtts.training.run_log import read_events
+from myxtts.runs.events import read_events
 from tests.profiles import make_profile
 from tests.runs import SmallModel, in_process, mel_batches
 from tests.told_runs import EVEN, event, half_a_run, pipeline, started, write_events, write_trace
@@ -112,9 +112,9 @@ def profile() -> Profile:
                 Layout("data-parallel", 2.7, "predicted"),
             ),
             best_layout="split",
-            layout_reason=(Sentence("The split is {} times as fast as one device.", ("1.33",)),),
+            layout_reason=(Message("The split is {} times as fast as one device.", ("1.33",)),),
             command="python train_main.py --num-workers 24",
-            verdict=Sentence("The state of things."),
+            verdict=Message("The state of things."),
         ),
     )
 

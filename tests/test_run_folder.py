@@ -18,15 +18,15 @@ import numpy as np
 import pytest
 
 from myxtts.errors import ConfigError, MyXTTSError
-from myxtts.training import run_folder
-from myxtts.training.checkpoints import CheckpointError
-from myxtts.training.run_folder import RunFolder, RunLockedError
+from myxtts.runs import folder as run_folder
+from myxtts.runs.checkpoints import CheckpointError
+from myxtts.runs.folder import RunFolder, RunLockedError
 from tests.support import ROOT
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from myxtts.training.run_folder import RunFolder
+from myxtts.runs.folder import RunFolder
 with RunFolder(Path(sys.argv[1]), resume=sys.argv[2]):
     print("held", flush=True)
     time.sleep(60)
@@ -34,7 +34,7 @@ with RunFolder(Path(sys.argv[1]), resume=sys.argv[2]):
 RACE = """
 import sys, time
 from pathlib import Path
-from myxtts.training.run_folder import RunFolder, RunLockedError
+from myxtts.runs.folder import RunFolder, RunLockedError
 time.sleep(max(0, float(sys.argv[3]) - time.time()))
 try:
     with RunFolder(Path(sys.argv[1]), resume=sys.argv[2]) as run:

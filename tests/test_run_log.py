@@ -22,7 +22,7 @@ import pytest
 import tensorflow as tf
 
 from myxtts.errors import ConfigError, MyXTTSError
-from myxtts.training.run_log import EventReader, RunLog, read_events
+from myxtts.runs.events import EventReader, RunLog, read_events
 from tests.support import ROOT, run_python
 
 
@@ -148,7 +148,7 @@ def test_half_a_last_line_is_skipped_and_the_next_event_is_not_lost(events_file)
 def test_a_killed_writer_leaves_whole_lines(events_file):
     script = """
         import itertools, pathlib, sys
-        from myxtts.training.run_log import RunLog
+        from myxtts.runs.events import RunLog
 
         log = RunLog(pathlib.Path(sys.argv[1]), tensorboard_dir=None)
         for step in itertools.count():
@@ -209,7 +209,7 @@ def test_the_effective_history_leaves_out_what_a_resume_undid(events_file):
 
 
 def test_reading_events_loads_no_tensorflow():
-    script = "import sys, myxtts.training.run_log; sys.exit('tensorflow' in sys.modules)"
+    script = "import sys, myxtts.runs.events; sys.exit('tensorflow' in sys.modules)"
     assert run_python(["-c", script]).returncode == 0
 
 

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from myxtts.errors import DataError
-from myxtts.observe.follow import RunFollower
-from myxtts.observe.run_history import MAX_POINTS, RunHistory
-from myxtts.observe.run_view import RunView
+from myxtts.runs.follow import RunFollower
+from myxtts.runs.history import MAX_POINTS, RunHistory
+from myxtts.runs.view import RunView
 from tests.told_runs import (
     BEGAN,
     EVEN,

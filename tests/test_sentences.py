@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from myxtts.data.tokenizers import CharacterTokenizer
 from myxtts.errors import ConfigError, DataError
 from myxtts.inference.script import PAUSES, Delivery, write_script, write_utterance
-from myxtts.inference.sentences import cut_in_two, split_sentences
+from myxtts.text.sentences import cut_in_two, split_sentences
+from myxtts.text.tokenizers import CharacterTokenizer
 
 # Each sentence ends at a bar.
 ENGLISH = [

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from myxtts.observe.simulator import CPU, PipelineModel, StageModel, simulate
 from myxtts.pipeline.telemetry import PROCESS, READ, STAGES, TRAIN, TRANSFER
+from myxtts.profiling.simulator import CPU, PipelineModel, StageModel, simulate
 
 UNEVEN = tuple(np.random.default_rng(0).uniform(0.5, 1.5, 101))
 ALSO_UNEVEN = tuple(np.random.default_rng(1).uniform(0.5, 1.5, 97))

@@ -13,10 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from myxtts.data import espeak, tokenizers
-from myxtts.data.lexicon import Lexicon
-from myxtts.data.text import LANGUAGES, check_language, normalize_text
-from myxtts.data.tokenizers import (
+from myxtts.errors import ConfigError, DataError
+from myxtts.text import espeak, tokenizers
+from myxtts.text.languages import LANGUAGES, check_language
+from myxtts.text.lexicon import Lexicon
+from myxtts.text.normalize import normalize_text
+from myxtts.text.tokenizers import (
     BEGIN_ID,
     END_ID,
     PHONEMES,
@@ -27,7 +29,6 @@ from myxtts.data.tokenizers import (
     make_tokenizer,
     tokenizer_from_dict,
 )
-from myxtts.errors import ConfigError, DataError
 
 needs_espeak = pytest.mark.skipif(
     importlib.util.find_spec("espeakng_loader") is None,
@@ -491,5 +492,5 @@ def test_an_unknown_kind_of_tokenizer_is_refused():
 
 
 def test_text_modules_load_no_tensorflow():
-    check = "import sys, myxtts.data.tokenizers; sys.exit('tensorflow' in sys.modules)"
+    check = "import sys, myxtts.text.tokenizers; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

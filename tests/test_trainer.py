@@ -17,14 +17,14 @@ import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import ConfigError
+from myxtts.models.weights import weight_names
 from myxtts.models.xtts import XTTS
 from myxtts.pipeline.engine import ProducerConsumerPipeline
+from myxtts.runs.checkpoints import CheckpointStore
+from myxtts.runs.events import read_events
 from myxtts.training import make_trainer
 from myxtts.training import trainer as trainer_module
-from myxtts.training.checkpoints import CheckpointStore
 from myxtts.training.memory_isolated_trainer import MemoryIsolatedDualGPUTrainer
-from myxtts.training.run_log import read_events
-from myxtts.training.snapshot import weight_names
 from myxtts.training.trainer import XTTSTrainer
 from tests import runs
 

@@ -12,9 +12,9 @@ import pytest
 import soundfile
 
 from myxtts.config.config import DataConfig
+from myxtts.corpora.demo import make_demo_corpus
 from myxtts.data import training_data
 from myxtts.data.buckets import Bucket
-from myxtts.data.demo import make_demo_corpus
 from myxtts.data.training_data import prepare_training
 from myxtts.errors import ConfigError, DataError
 

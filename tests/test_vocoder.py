@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.data import espeak, features
+from myxtts.data import features
 from myxtts.data.audio import HOP, NUM_MELS, SAMPLE_RATE
 from myxtts.errors import ConfigError, DataError
 from myxtts.inference import vocoder
 from myxtts.inference.vocoder import GriffinLim, Vocoder
+from myxtts.text import espeak
 
 FLOOR = float(np.log(features.LOG_FLOOR))
 DECIBELS = 20.0 / np.log(10.0)  # of one natural-log unit

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from myxtts.errors import MyXTTSError
-from myxtts.observe.follow import RunFollower
-from myxtts.observe.report import write_report
-from myxtts.observe.web import serve
+from myxtts.pages.live import serve
+from myxtts.pages.report import write_report
+from myxtts.runs.follow import RunFollower
 from tests.told_runs import event, half_a_run, metrics, pipeline, started, write_events, write_trace
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

@@ -2,7 +2,7 @@
 
 import keras  # noqa: F401
 
+import myxtts.checks.validators
 import myxtts.cli.app
 import myxtts.inference.synthesizer
-import myxtts.observe.checks
 import myxtts.training.memory_isolated_trainer  # noqa: F401

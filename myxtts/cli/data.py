@@ -61,11 +61,11 @@ def check(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     from myxtts.config.config import load_config
-    from myxtts.data.ljspeech import DELIMITERS
+    from myxtts.data.manifests import DELIMITERS
     from myxtts.data.prepare import plan_batches, prepare_data
-    from myxtts.data.report import write_report
     from myxtts.data.summary import summarise, write_verdicts
-    from myxtts.data.tokenizers import CharacterTokenizer
+    from myxtts.pages.data_report import write_report
+    from myxtts.text.tokenizers import CharacterTokenizer
 
     marks = {mark: name for name, mark in DELIMITERS.items()}
     settings = {
@@ -126,7 +126,7 @@ def demo(
     start_logging()
     from rich.progress import Progress
 
-    from myxtts.data.demo import make_demo_corpus
+    from myxtts.corpora.demo import make_demo_corpus
 
     with Progress(transient=True) as progress:
         bar = progress.add_task("speaking", total=None)
@@ -146,7 +146,7 @@ def demo(
 
 
 def _load(lexicon: Path | None) -> Any:
-    from myxtts.data.lexicon import Lexicon
+    from myxtts.text.lexicon import Lexicon
 
     return None if lexicon is None else Lexicon.load(lexicon)
 

@@ -15,7 +15,7 @@ from myxtts.errors import MyXTTSError
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
-    from myxtts.data.ljspeech import Clip
+    from myxtts.data.manifests import Clip
     from myxtts.pipeline.telemetry import PipelineStats
     from myxtts.training.trainer import XTTSTrainer
 
@@ -71,6 +71,7 @@ def demo(
     minutes = minutes or MINUTES[many]
     corpus = _make_corpus(output_dir, voices=voices, console=console)
     load_tensorflow()
+    from myxtts.pages.report import report_at_the_end
     from myxtts.training import make_trainer
 
     run = output_dir / "run"
@@ -79,7 +80,8 @@ def demo(
         if _is_finished(run):
             console.print(f"This demo is trained already. To train anew, delete {run}")
         else:
-            stats, trace = _train(trainer, minutes=minutes), run / "trace.json"
+            with report_at_the_end(run):
+                stats, trace = _train(trainer, minutes=minutes), run / "trace.json"
             _report(stats["stats"], console)
             console.print(f"Timeline: {trace} (open it in ui.perfetto.dev or chrome://tracing)")
             console.print(f"Report, to be opened in a browser: {run / 'report.html'}")
@@ -115,8 +117,8 @@ def _is_finished(run: Path) -> bool:
 def _make_corpus(output_dir: Path, *, voices: str, console: Any) -> Path:
     from rich.progress import Progress
 
-    from myxtts.data.demo import make_demo_corpus
-    from myxtts.data.many_voices import make_many_voices_corpus
+    from myxtts.corpora.demo import make_demo_corpus
+    from myxtts.corpora.many_voices import make_many_voices_corpus
 
     folder = output_dir / "corpus"
     try:
@@ -204,8 +206,8 @@ class _Saying:
 
 def _held_out(corpus: Path, *, many: bool) -> list[_Saying]:
     """What to say at the end, and in whose voice."""
-    from myxtts.data import demo
-    from myxtts.data.ljspeech import read_manifest
+    from myxtts.corpora import demo
+    from myxtts.data.manifests import read_manifest
 
     def read(manifest: str) -> list[tuple[Path, Clip]]:
         listed = read_manifest(corpus / manifest)
@@ -239,8 +241,8 @@ def _speak(run: Path, sayings: list[_Saying], folder: Path) -> list[tuple[Path, 
     """Say held-out sentences in the corpus's voices; returns files and texts."""
     import soundfile
 
+    from myxtts.inference.pictures import draw_speech
     from myxtts.inference.synthesizer import Synthesizer
-    from myxtts.observe.pictures import draw_speech
 
     synthesizer = Synthesizer.load(run)
     folder.mkdir(parents=True, exist_ok=True)
@@ -265,8 +267,8 @@ def _speaking_command(run: Path, corpus: Path, output: Path, *, many: bool) -> s
     """A command line that works as it is printed, if possible with a voice never heard."""
     import soundfile
 
-    from myxtts.data.demo import NEW_SENTENCES_MANIFEST, UNSEEN_REFERENCES_MANIFEST
-    from myxtts.data.ljspeech import read_manifest
+    from myxtts.corpora.demo import NEW_SENTENCES_MANIFEST, UNSEEN_REFERENCES_MANIFEST
+    from myxtts.data.manifests import read_manifest
     from myxtts.inference.references import LEAST_SECONDS
 
     manifest = read_manifest(

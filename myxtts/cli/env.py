@@ -28,7 +28,7 @@ def env(
 
     The home folder is written as ~, and only variables that concern GPUs or MyXTTS are shown.
     """
-    from myxtts.observe.environment import as_markdown, describe_environment
+    from myxtts.checks.environment import as_markdown, describe_environment
 
     ask = _gpus_of_tensorflow if tensorflow else lambda: "not asked"
     typer.echo(as_markdown(describe_environment(ask, run=run)))

@@ -75,8 +75,8 @@ def evaluate(
     _say_what_is_judged(held_out, given=data is not None)
     load_tensorflow()
     from myxtts.evaluation.judge import evaluate as judge
-    from myxtts.evaluation.page import Heading, write_evaluation
     from myxtts.inference.synthesizer import Synthesizer
+    from myxtts.pages.evaluation import Heading, write_evaluation
     from myxtts.pipeline.hardware import HARDWARE
 
     HARDWARE.hide_gpus()  # as in synthesize, whose speed is measured

@@ -12,7 +12,7 @@ import typer
 from myxtts.cli.output import Debug
 
 if TYPE_CHECKING:
-    from myxtts.observe.follow import RunFollower
+    from myxtts.runs.follow import RunFollower
 
 PORT = 8090
 POLL_S = 0.5
@@ -39,16 +39,16 @@ def monitor(
 
     A run still going on is followed until it ends or Ctrl-C; watching does not disturb it.
     """
-    from myxtts.observe.follow import RunFollower
+    from myxtts.runs.follow import RunFollower
 
     follower = RunFollower(run_dir)
     if report is not None:
-        from myxtts.observe.report import write_report
+        from myxtts.pages.report import write_report
 
         write_report(report, run_dir, lang=lang)
         typer.echo(f"Report: {report}")
     elif web:
-        from myxtts.observe.web import serve
+        from myxtts.pages.live import serve
 
         with (
             serve(follower, port=port, lang=lang) as address,
@@ -65,7 +65,7 @@ def _show(follower: RunFollower, *, once: bool) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    from myxtts.observe.panel import render_panel
+    from myxtts.runs.panel import render_panel
 
     console = Console()
     view = follower.poll()

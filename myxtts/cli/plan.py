@@ -12,7 +12,7 @@ from myxtts.errors import ConfigError
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
-    from myxtts.observe.measurements import Profile
+    from myxtts.profiling.measurements import Profile
 
 
 def plan(
@@ -94,9 +94,9 @@ def plan(
 
 def _plan_memory(config: Path | None, overrides: dict[str, Any], gpu_memory: int | None) -> None:
     from myxtts.config.config import load_config
-    from myxtts.observe.planner import plan_memory
-    from myxtts.observe.profile_text import describe_plan
     from myxtts.pipeline.devices import machine_cards
+    from myxtts.profiling.describe import describe_plan
+    from myxtts.profiling.planner import plan_memory
 
     given = {name: value for name, value in overrides.items() if value is not None}
     settings = load_config(config, given)
@@ -116,9 +116,9 @@ def _plan_memory(config: Path | None, overrides: dict[str, Any], gpu_memory: int
 
 
 def _advise(path: Path, what_if: str | None) -> None:
-    from myxtts.observe.advisor import advise
-    from myxtts.observe.measurements import read_profile
-    from myxtts.observe.profile_text import describe_advice
+    from myxtts.profiling.advisor import advise
+    from myxtts.profiling.describe import describe_advice
+    from myxtts.profiling.measurements import read_profile
 
     measured = read_profile(path)
     if what_if is None:
@@ -129,8 +129,8 @@ def _advise(path: Path, what_if: str | None) -> None:
 
 
 def _show_what_if(measured: Profile, what_if: str) -> None:
-    from myxtts.observe.commands import training_command
-    from myxtts.observe.what_if import layout_of, parse_what_if, predict, with_settings
+    from myxtts.config.commands import training_command
+    from myxtts.profiling.what_if import layout_of, parse_what_if, predict, with_settings
 
     asked = parse_what_if(what_if)
     changed = with_settings(measured.config, asked)
@@ -160,9 +160,9 @@ def _verify(
 ) -> None:
     """Measure, apply what is foretold, measure again, and compare."""
     from myxtts.cli.profile import measuring, profile_settings, show_profile
-    from myxtts.observe.advisor import advise, foretold
-    from myxtts.observe.measurements import read_profile
-    from myxtts.observe.what_if import with_settings
+    from myxtts.profiling.advisor import advise, foretold
+    from myxtts.profiling.measurements import read_profile
+    from myxtts.profiling.what_if import with_settings
 
     if profile is not None:
         before = read_profile(profile)

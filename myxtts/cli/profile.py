@@ -17,7 +17,7 @@ from myxtts.errors import ConfigError, MyXTTSError
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
-    from myxtts.observe.measurements import Profile
+    from myxtts.profiling.measurements import Profile
 
 BUILT_IN_CLIPS = 160  # enough for batches that differ; espeak-ng speaks them in a few seconds
 
@@ -81,7 +81,7 @@ def profile(
         write_text(json_file, result.to_json())
         typer.echo(f"Numbers: {json_file}")
     if report is not None:
-        from myxtts.observe.report import write_report
+        from myxtts.pages.report import write_report
 
         write_report(report, result, lang="fa" if lang == "fa" else "en")
         typer.echo(f"Report: {report}")
@@ -92,7 +92,7 @@ def profile(
 def profile_settings(config: Path | None, overrides: dict[str, Any]) -> XTTSConfig:
     """The settings to measure; without data those that suit the built-in corpus."""
     from myxtts.config.config import load_config
-    from myxtts.pipeline.devices import check_request
+    from myxtts.pipeline.request import check_request
 
     given = {name: value for name, value in overrides.items() if value is not None}
     settings = load_config(config, given)
@@ -132,10 +132,10 @@ def _measure(
 ) -> Profile:
     from rich.progress import Progress
 
-    from myxtts.observe.advisor import advise
-    from myxtts.observe.profiler import measure
-    from myxtts.observe.what_if import with_settings
-    from myxtts.observe.workbench import open_voice
+    from myxtts.profiling.advisor import advise
+    from myxtts.profiling.profiler import measure
+    from myxtts.profiling.subject import open_voice
+    from myxtts.profiling.what_if import with_settings
 
     measured_config, name = config, ""
     if config.data.train_data is None:
@@ -159,7 +159,7 @@ def _measure(
 
 
 def _speak_corpus(folder: Path) -> None:
-    from myxtts.data.demo import make_demo_corpus
+    from myxtts.corpora.demo import make_demo_corpus
 
     if not folder.exists():
         typer.echo("No --train-data: espeak-ng speaks a small corpus to measure with")
@@ -168,7 +168,7 @@ def _speak_corpus(folder: Path) -> None:
 
 def show_profile(result: Profile) -> None:
     """Print the numbers and the advice."""
-    from myxtts.observe.profile_text import describe_advice, describe_profile
+    from myxtts.profiling.describe import describe_advice, describe_profile
 
     typer.echo("")
     for line in describe_profile(result):

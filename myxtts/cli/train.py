@@ -177,7 +177,7 @@ def train(
     }
     given = {name: value for name, value in overrides.items() if value is not None}
     from myxtts.config.config import TrainingConfig, load_config  # late: --help must be quick
-    from myxtts.pipeline.devices import check_request
+    from myxtts.pipeline.request import check_request
 
     if resume and config is None:
         run = checkpoint_dir or TrainingConfig().checkpoint_dir
@@ -210,7 +210,9 @@ def _check_data(settings: XTTSConfig) -> None:
 def _train(settings: XTTSConfig) -> None:
     with quiet_native_output():
         from myxtts.training import make_trainer
-    with make_trainer(settings) as trainer:
+    from myxtts.pages.report import report_at_the_end
+
+    with make_trainer(settings) as trainer, report_at_the_end(trainer.run.path):
         result = trainer.train()
     if result["stopped_by"] is not None:
         typer.echo(f"Stopped at step {result['steps']}; the same command goes on from there.")

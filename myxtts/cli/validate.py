@@ -13,7 +13,7 @@ import typer
 from myxtts.cli.output import Debug, load_tensorflow, start_logging
 
 if TYPE_CHECKING:
-    from myxtts.observe.checks import Check, Result, Target
+    from myxtts.checks.validators import Check, Result, Target
 
 
 class Which(str, Enum):
@@ -61,7 +61,7 @@ def validate(
     devices and compares the bytes, trains a few steps.
     """
     start_logging()
-    from myxtts.observe.checks import (
+    from myxtts.checks.validators import (
         ISOLATION_CHECKS,
         PIPELINE_CHECKS,
         Target,
@@ -109,7 +109,7 @@ def validate(
 
 
 def _accept(target: Target, folder: Path, train_data: Path | None) -> None:
-    from myxtts.observe.acceptance import describe, run_acceptance, write_results
+    from myxtts.checks.acceptance import describe, run_acceptance, write_results
 
     typer.echo("Every claim, on this machine; takes some minutes, and each part its own process")
     claims = []

@@ -12,7 +12,7 @@ from typing_extensions import Self
 from myxtts.config.presets import MODEL_SIZES, OPTIMIZATION_LEVELS
 from myxtts.config.settings import PresetSettings, Settings
 from myxtts.errors import ConfigError
-from myxtts.pipeline.devices import DeviceRequest
+from myxtts.pipeline.request import DeviceRequest
 
 ModelSize = Literal["tiny", "small", "normal", "big"]
 OptimizationLevel = Literal["basic", "enhanced", "experimental"]

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from myxtts.data.ljspeech import Manifest
+from myxtts.data.manifests import Manifest
 
 EXTENSIONS = (".wav", ".flac", ".ogg", ".mp3")
 MIN_SECONDS = 0.3

@@ -19,9 +19,8 @@ import tensorflow as tf
 from myxtts.data.audio import SAMPLE_RATE, bucket_samples
 from myxtts.data.batching import MASKED, Batch, BatchPlan, Bucket
 from myxtts.data.native_wav import cut_samples, find_samples, read_file
-from myxtts.data.store import WaveSource
 from myxtts.data.table import ClipTable
-from myxtts.data.wave_sources import WavFiles, native_paths, open_cache
+from myxtts.data.waves import WaveSource, WavFiles, native_paths, open_cache
 
 log = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ from myxtts.config.config import DataConfig
 from myxtts.data.audio import HOP, SAMPLE_RATE
 from myxtts.data.batching import BatchPlan, choose_buckets
 from myxtts.data.clips import Verdict, check_clips
-from myxtts.data.lexicon import Lexicon
-from myxtts.data.ljspeech import DELIMITERS, Manifest, read_manifest
+from myxtts.data.manifests import DELIMITERS, Manifest, read_manifest
 from myxtts.data.table import ClipTable, judge_texts, make_table
-from myxtts.data.text import check_language
-from myxtts.data.tokenizers import Tokenizer, make_tokenizer
+from myxtts.text.languages import check_language
+from myxtts.text.lexicon import Lexicon
+from myxtts.text.tokenizers import Tokenizer, make_tokenizer
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.data.clips import REMEDIES, Verdict
-from myxtts.data.ljspeech import Manifest
+from myxtts.data.manifests import Manifest
 
 CLIPPING_SHARE = 0.001
 SILENCE_SHARE = 0.6

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Sequence
@@ -14,12 +13,10 @@ import numpy.typing as npt
 
 from myxtts.data.audio import SAMPLE_RATE, num_frames
 from myxtts.data.clips import Verdict
-from myxtts.data.ljspeech import Manifest
-from myxtts.data.text import LANGUAGES
-from myxtts.data.tokenizers import Tokenizer
+from myxtts.data.manifests import Manifest
 from myxtts.errors import DataError
-
-LANGUAGE_IDS = {tag: number for number, tag in enumerate(LANGUAGES)}
+from myxtts.text.languages import LANGUAGE_IDS
+from myxtts.text.tokenizers import Tokenizer
 
 Ints = npt.NDArray[np.int64]
 
@@ -121,33 +118,6 @@ def make_table(
         speaker_names=names,
         cache_folder=manifest.folder.resolve() / ".myxtts",
     )
-
-
-def join_tables(tables: Sequence[ClipTable]) -> tuple[ClipTable, Ints]:
-    """Several data sets as one, and which of them each clip is from (for mixing by weight).
-
-    Speakers of the same name in two data sets are told apart by their folder.
-    """
-    names = [f"{table.folder.name}/{name}" for table in tables for name in table.speaker_names]
-    first = np.cumsum([0, *(len(table.speaker_names) for table in tables)])
-    sets = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
-    root = Path(tables[0].folder.anchor)
-    places = "\0".join(str(table.folder) for table in tables)
-    joined = ClipTable(
-        folder=root,
-        paths=tuple(
-            str((table.folder / path).relative_to(root)) for table in tables for path in table.paths
-        ),
-        native=np.concatenate([table.native for table in tables]),
-        samples=np.concatenate([table.samples for table in tables]),
-        tokens=tuple(ids for table in tables for ids in table.tokens),
-        speakers=np.concatenate([t.speakers + f for t, f in zip(tables, first, strict=False)]),
-        languages=np.concatenate([table.languages for table in tables]),
-        speaker_names=tuple(names),
-        cache_folder=tables[0].cache_folder
-        / f"mix-{hashlib.sha256(places.encode()).hexdigest()[:12]}",
-    )
-    return joined, sets
 
 
 def _is_native(verdict: Verdict) -> bool:

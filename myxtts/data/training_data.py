@@ -22,8 +22,8 @@ from myxtts.data.clips import REMEDIES
 from myxtts.data.loader import REFERENCE_SECONDS, HostBatch, HostBatches, Plan
 from myxtts.data.prepare import PreparedData, plan_batches, prepare_data
 from myxtts.data.table import ClipTable, Ints
-from myxtts.data.tokenizers import Tokenizer
 from myxtts.errors import ConfigError, DataError
+from myxtts.text.tokenizers import Tokenizer
 
 log = logging.getLogger(__name__)
 

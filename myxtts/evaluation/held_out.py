@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from myxtts.config.config import DataConfig, XTTSConfig, load_config
-from myxtts.data.demo import (
+from myxtts.corpora.demo import (
     NEW_SENTENCES_MANIFEST,
     NEW_WORDS_MANIFEST,
     UNSEEN_REFERENCES_MANIFEST,

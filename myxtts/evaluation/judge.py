@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from myxtts.corpora.demo_sentences import HELD_OUT_SLOTS, SLOTS
 from myxtts.data.audio import SAMPLE_RATE
-from myxtts.data.demo_sentences import HELD_OUT_SLOTS, SLOTS
-from myxtts.data.store import decode
+from myxtts.data.waves import decode
 from myxtts.errors import DataError, MyXTTSError
 from myxtts.evaluation.distortion import Distortion, compare
 from myxtts.evaluation.held_out import Clip, HeldOut
 from myxtts.evaluation.pitch import Sound, analyse
+from myxtts.evaluation.recognition import ClosedSetRecogniser
 from myxtts.evaluation.results import (
     COPY,
     ORIGINAL,
@@ -28,7 +29,6 @@ from myxtts.evaluation.results import (
     Shown,
 )
 from myxtts.evaluation.voice_match import VoiceProfile, average_profile, profile_of, rank
-from myxtts.inference.recognition import ClosedSetRecogniser
 from myxtts.inference.synthesizer import Synthesizer
 from myxtts.models.reference import Voice
 

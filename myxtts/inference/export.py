@@ -13,7 +13,6 @@ import numpy as np
 from safetensors.numpy import save
 
 from myxtts.data.audio import SAMPLE_RATE
-from myxtts.data.text import LANGUAGES
 from myxtts.errors import DataError, MyXTTSError
 from myxtts.inference.voice_files import (
     CONFIG_FILE,
@@ -25,6 +24,7 @@ from myxtts.inference.voice_files import (
     load_voice,
     read_export_config,
 )
+from myxtts.text.languages import LANGUAGES
 
 README_FILE = "README.md"
 _FILES = {CONFIG_FILE, WEIGHTS_FILE, README_FILE}

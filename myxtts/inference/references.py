@@ -15,7 +15,7 @@ import soundfile
 import soxr
 
 from myxtts.data.audio import SAMPLE_RATE
-from myxtts.data.store import decode
+from myxtts.data.waves import decode
 from myxtts.errors import DataError
 
 PIECE_SECONDS = 3.0  # as long as training's references

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from myxtts.data.text import check_language
-from myxtts.data.tokenizers import END_ID, Tokenizer
 from myxtts.errors import ConfigError, DataError
-from myxtts.inference.sentences import cut_in_two, split_sentences
+from myxtts.text.languages import check_language
+from myxtts.text.sentences import cut_in_two, split_sentences
+from myxtts.text.tokenizers import END_ID, Tokenizer
 
 PAUSES = {"paragraph": 0.6, "sentence": 0.25, "clause": 0.12, "word": 0.03, "character": 0.0}
 SPEEDS = (0.25, 4.0)

@@ -14,16 +14,16 @@ from typing_extensions import Self
 
 from myxtts.data import features
 from myxtts.data.audio import SAMPLE_RATE
-from myxtts.data.store import decode
-from myxtts.data.table import LANGUAGE_IDS
+from myxtts.data.waves import decode
 from myxtts.errors import ConfigError, DataError
 from myxtts.inference.references import PIECE_SECONDS, Recording, read_references
 from myxtts.inference.script import Delivery, Line, write_script, write_utterance
 from myxtts.inference.vocoder import GriffinLim, Vocoder
 from myxtts.inference.voice_files import EXPORT_AGAIN, VoiceFiles, load_voice
 from myxtts.models.reference import Voice
+from myxtts.models.weights import assign_weights
 from myxtts.models.xtts import XTTS
-from myxtts.training.snapshot import assign_weights
+from myxtts.text.languages import LANGUAGE_IDS
 
 PIECE = int(PIECE_SECONDS * SAMPLE_RATE)
 FADE_S = 0.005  # at both ends of a line, so that nothing clicks where lines are joined

@@ -14,10 +14,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from myxtts.config.config import ModelConfig, TokenizerKind
-from myxtts.data.text import check_language
-from myxtts.data.tokenizers import Tokenizer, tokenizer_from_dict
 from myxtts.errors import DataError, MyXTTSError
-from myxtts.training.checkpoints import Checkpoint, CheckpointStore, load_checkpoint
+from myxtts.runs.checkpoints import Checkpoint, CheckpointStore, load_checkpoint
+from myxtts.text.languages import check_language
+from myxtts.text.tokenizers import Tokenizer, tokenizer_from_dict
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 FORMAT = "myxtts-voice"

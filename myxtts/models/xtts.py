@@ -15,7 +15,6 @@ import tensorflow as tf
 
 from myxtts.config.config import ModelConfig
 from myxtts.data.audio import NUM_MELS
-from myxtts.data.text import LANGUAGES
 from myxtts.models.alignment import (
     alignment_from_durations,
     diagonal_prior,
@@ -32,6 +31,7 @@ from myxtts.models.mels import denormalize, normalize
 from myxtts.models.noise import clip_keys, normal, seed_key, uniform
 from myxtts.models.predictors import Predictor
 from myxtts.models.reference import ReferenceEncoder, Voice
+from myxtts.text.languages import LANGUAGES
 
 PRIOR_STRENGTH, PRIOR_STEPS = 2000.0, 200.0  # the diagonal prior fades out over these steps
 PITCH_SCALE = 0.2  # natural-log pitch of one unit of the pitch predictor

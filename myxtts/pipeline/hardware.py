@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -236,8 +236,3 @@ def _tf() -> Any:
 
 def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
-
-
-def growth_is_forced(environment: Mapping[str, str]) -> bool:
-    """Whether the environment makes TensorFlow grow memory whatever limits are set."""
-    return environment.get("TF_FORCE_GPU_ALLOW_GROWTH", "").strip().lower() in {"1", "true"}

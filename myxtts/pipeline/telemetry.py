@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from array import array
 from collections import deque
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -243,26 +241,12 @@ class Telemetry:
         train = self.meters[TRAIN]
         return train.since if train.state == IDLE else time.perf_counter()
 
-    def write_trace(self, path: Path) -> None:
-        """Write the newest spans as a Chrome trace, which Perfetto and chrome://tracing open."""
-        events: list[dict[str, Any]] = [
-            {"ph": "M", "name": "thread_name", "pid": 1, "tid": i, "args": {"name": name}}
-            for i, name in enumerate(STAGES)
+    def spans(self) -> list[tuple[str, str, int, float, float]]:
+        """The newest stretches: stage, state, batch, and seconds from and to, since the start."""
+        return [
+            (stage, state, batch, start - self._origin, end - self._origin)
+            for stage, state, batch, start, end in tuple(self._spans)
         ]
-        for stage, state, batch, start, end in tuple(self._spans):
-            events.append(
-                {
-                    "ph": "X",
-                    "name": stage if state == BUSY else state,
-                    "cat": state,
-                    "pid": 1,
-                    "tid": STAGES.index(stage),
-                    "ts": round((start - self._origin) * 1e6, 1),
-                    "dur": round((end - start) * 1e6, 1),
-                    "args": {"batch": batch},
-                }
-            )
-        path.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}))
 
 
 def _largest(shapes: str) -> str:

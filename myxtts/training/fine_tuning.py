@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.data.tokenizers import CharacterTokenizer, Tokenizer
 from myxtts.errors import ConfigError
 from myxtts.inference.voice_files import VoiceFiles
-from myxtts.training.snapshot import weight_names
+from myxtts.models.weights import weight_names
+from myxtts.text.tokenizers import CharacterTokenizer, Tokenizer
 
 log = logging.getLogger(__name__)
 

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from myxtts.observe.show import clock, short
+from myxtts.messages import clock, short
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.progress import Progress
 
-    from myxtts.observe.run_history import RunHistory
-    from myxtts.observe.run_view import RunView
+    from myxtts.runs.history import RunHistory
+    from myxtts.runs.view import RunView
 
 log = logging.getLogger(__name__)
 
@@ -164,7 +164,7 @@ class TrainingProgress:
             total = "" if self.total_steps is None else f"/{self.total_steps}"
             log.info("%s", f"Step {self.step}{total}  {self._details()}".rstrip())
             return
-        from myxtts.observe.panel import render_panel
+        from myxtts.runs.panel import render_panel
 
         assert self._history is not None
         self._panel = render_panel(self._view(self._history))
@@ -251,7 +251,7 @@ class _AboveTheBars:
 
 
 def _new_history() -> RunHistory:
-    from myxtts.observe.run_history import RunHistory  # needed for the panel alone
+    from myxtts.runs.history import RunHistory  # needed for the panel alone
 
     return RunHistory()
 

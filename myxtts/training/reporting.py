@@ -15,12 +15,12 @@ import tensorflow as tf
 
 from myxtts.data.training_data import TrainingData
 from myxtts.errors import TrainingDivergedError
-from myxtts.observe.report import REPORT_FILE, TRACE_FILE, write_report
 from myxtts.pipeline.devices import DevicePlan, RoleName
 from myxtts.pipeline.engine import ProducerConsumerPipeline
 from myxtts.pipeline.memory import read_role
+from myxtts.runs.events import RunLog
+from myxtts.runs.trace import TRACE_FILE, spans_of, write_trace
 from myxtts.training.progress import TrainingProgress
-from myxtts.training.run_log import RunLog
 from myxtts.training.snapshot import RunState
 from myxtts.training.step import Losses, TrainStep
 
@@ -112,7 +112,7 @@ class PipelineReport:
                 if state.step != self._written_step:
                     self._write(state.step, batches, events)
                 try:
-                    batches.telemetry.write_trace(run / TRACE_FILE)
+                    write_trace(run / TRACE_FILE, spans_of(batches.telemetry))
                 except OSError as error:
                     log.warning("The run's timeline cannot be written: %s", error)
 
@@ -134,16 +134,3 @@ class PipelineReport:
             **batches.stats().as_dict(),
         )
         self._written_step = at
-
-
-@contextlib.contextmanager
-def report_at_the_end(run: Path) -> Iterator[None]:
-    """However the run ends, leave a page that shows how it went; no failure of it is the run's."""
-    try:
-        yield
-    finally:
-        try:
-            write_report(run / REPORT_FILE, run)
-        except Exception as error:
-            log.debug("The report failed", exc_info=True)
-            log.warning("The run's report could not be written: %s", error)

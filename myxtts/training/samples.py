@@ -9,9 +9,9 @@ import numpy as np
 import soundfile
 import tensorflow as tf
 
+from myxtts.inference.pictures import draw_speech
 from myxtts.inference.vocoder import GriffinLim
-from myxtts.observe.pictures import draw_speech
-from myxtts.training.run_log import RunLog
+from myxtts.runs.events import RunLog
 
 NUM_SAMPLES = 2
 

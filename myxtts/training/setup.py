@@ -13,16 +13,16 @@ import keras
 import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig, XTTSConfig
-from myxtts.data.tokenizers import Tokenizer, tokenizer_from_dict
 from myxtts.data.training_data import TrainingData, prepare_training
 from myxtts.errors import ConfigError, DeviceError
 from myxtts.inference.voice_files import VoiceFiles, load_voice
 from myxtts.pipeline.devices import DevicePlan, Mode
-from myxtts.training.checkpoints import Checkpoint, load_checkpoint
+from myxtts.runs.checkpoints import Checkpoint, load_checkpoint
+from myxtts.runs.folder import RunFolder
+from myxtts.text.tokenizers import Tokenizer, tokenizer_from_dict
 from myxtts.training.fine_tuning import describe_match, joined_tokenizer, load_matching_weights
 from myxtts.training.precision import choose_precision
 from myxtts.training.progress import TrainingProgress
-from myxtts.training.run_folder import RunFolder
 from myxtts.training.schedule import WarmUpCosine
 from myxtts.training.snapshot import RunState
 from myxtts.training.step import TrainStep, check_placement

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from myxtts.errors import ConfigError
+from myxtts.models.weights import Arrays, check_fit, named_weights
 from myxtts.training.step import TrainStep
-
-Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 @dataclass
@@ -31,25 +27,10 @@ class RunState:
         return asdict(self)
 
 
-def weight_names(variables: Sequence[Any]) -> list[str]:
-    """A name for each variable that is the same in every process.
-
-    Keras numbers layers that were given no name over the whole process (`dense_7`), so such numbers
-    are left out and equal names counted instead.
-    """
-    seen: Counter[str] = Counter()
-    names = []
-    for variable in variables:
-        name = "/".join(re.sub(r"_\d+$", "", part) for part in variable.path.split("/"))
-        seen[name] += 1
-        names.append(name if seen[name] == 1 else f"{name}.{seen[name] - 1}")
-    return names
-
-
 def take_snapshot(step: TrainStep) -> dict[str, Arrays]:
     """Every tensor that the run needs to go on exactly, in groups as the checkpoint's files."""
     groups = {
-        "model": {name: np.asarray(value) for name, value in _named(step.model).items()},
+        "model": {name: np.asarray(value) for name, value in named_weights(step.model).items()},
         "optimizer": {name: np.asarray(value) for name, value in step.variables.items()},
     }
     average = groups["optimizer"].pop("average", None)
@@ -67,11 +48,11 @@ def take_snapshot(step: TrainStep) -> dict[str, Arrays]:
 
 def restore_snapshot(step: TrainStep, tensors: Mapping[str, Arrays]) -> None:
     """Put a snapshot back into a step that is built; nothing changes if anything does not fit."""
-    weights, others, averaged = _named(step.model), step.variables, _trainable(step.model)
+    weights, others, averaged = named_weights(step.model), step.variables, _trainable(step.model)
     average = others.pop("average", None)
     groups = {"model": weights, "optimizer": others, "ema": {} if average is None else averaged}
     for group, variables in groups.items():
-        _check_fit(group, variables, tensors.get(group, {}))
+        check_fit(group, variables, tensors.get(group, {}))
     with tf.device(step.device):
         for group in ("model", "optimizer"):
             for name, variable in groups[group].items():
@@ -81,37 +62,7 @@ def restore_snapshot(step: TrainStep, tensors: Mapping[str, Arrays]) -> None:
             average.assign(np.concatenate([tensors["ema"][name].ravel() for name in averaged]))
 
 
-def assign_weights(model: Any, weights: Arrays) -> None:
-    """Give a model all of its weights by name; nothing changes if anything does not fit."""
-    named = _named(model)
-    _check_fit("model", named, weights)
-    for name, variable in named.items():
-        variable.assign(weights[name])
-
-
-def _named(model: Any) -> dict[str, Any]:
-    return dict(zip(weight_names(model.variables), model.variables, strict=True))
-
-
 def _trainable(model: Any) -> dict[str, Any]:
     """Those of the named variables that training changes, in the order of the average."""
-    names = {id(variable): name for name, variable in _named(model).items()}
+    names = {id(variable): name for name, variable in named_weights(model).items()}
     return {names[id(variable)]: variable for variable in model.trainable_variables}
-
-
-def _check_fit(group: str, variables: Mapping[str, Any], arrays: Arrays) -> None:
-    for name in sorted(set(variables) ^ set(arrays)):
-        place = "checkpoint" if name in arrays else "model"
-        raise ConfigError(
-            f"The checkpoint is of another model: only the {place} has {group} tensor {name}.",
-            "use the settings the run began with (its config.yaml), or start anew with "
-            "--reset-training",
-        )
-    for name, variable in variables.items():
-        if tuple(variable.shape) != arrays[name].shape:
-            raise ConfigError(
-                f"The checkpoint is of another model: {name} has the shape "
-                f"{list(arrays[name].shape)} there and {list(variable.shape)} here.",
-                "use the --model-size and --freeze the run began with (its config.yaml), or start "
-                "anew with --reset-training",
-            )

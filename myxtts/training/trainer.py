@@ -21,14 +21,14 @@ from myxtts.errors import ConfigError, MemoryBudgetError
 from myxtts.models.xtts import XTTS
 from myxtts.pipeline.devices import DevicePlan, Mode, configure_devices
 from myxtts.pipeline.engine import ProducerConsumerPipeline
+from myxtts.pipeline.leaks import LeakWatch
 from myxtts.pipeline.transfer import copy_to_model_device, put_on_device
+from myxtts.runs.events import RunLog
 from myxtts.training import setup
-from myxtts.training.fit import warn_of_misfits, what_would_fit
-from myxtts.training.keeper import Keeper
-from myxtts.training.leak_watch import LeakWatch
+from myxtts.training.capacity import warn_of_misfits, what_would_fit
+from myxtts.training.checkpoint_manager import Keeper
 from myxtts.training.progress import TrainingProgress
-from myxtts.training.reporting import LossReport, PipelineReport, report_at_the_end
-from myxtts.training.run_log import RunLog
+from myxtts.training.reporting import LossReport, PipelineReport
 from myxtts.training.snapshot import restore_snapshot
 from myxtts.training.sources import Place, foreign_batches, own_batches, planned_steps
 from myxtts.training.step import Losses, num_rows
@@ -142,7 +142,7 @@ class XTTSTrainer:
         self._began = time.monotonic() - self.state.seconds
         losses: Losses = {}
         run, report = self.run.path, self._pipeline_report
-        with self.progress, report_at_the_end(run), self._open_log() as self.log, self._stop:
+        with self.progress, self._open_log() as self.log, self._stop:
             try:
                 with (
                     self._pipeline(*self._source(train_dataset)) as batches,

@@ -12,7 +12,7 @@ import tensorflow as tf
 from myxtts.data.training_data import TrainingData
 from myxtts.errors import MyXTTSError
 from myxtts.models.xtts import XTTS
-from myxtts.training.run_log import RunLog
+from myxtts.runs.events import RunLog
 from myxtts.training.samples import Sampler
 from myxtts.training.snapshot import RunState
 from myxtts.training.step import TrainStep, weighted_mean

@@ -1,0 +1,1 @@
+"""Proves what a machine can do."""

@@ -1,0 +1,80 @@
+"""Proofs that go beyond the validators' checks: the link's speed, and limits that really hold."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from myxtts.checks.validators import Target, touch_devices
+from myxtts.errors import DeviceError
+from myxtts.pipeline.devices import DevicePlan, RoleName
+from myxtts.pipeline.hardware import MB
+from myxtts.pipeline.memory import read_role
+
+SENT_MB = 64
+TIMES_SENT = 5
+PAST_LIMIT_MB = 512
+NOTICED_MB = 1.0  # what the other device's memory may change by
+
+
+def prove_bandwidth(target: Target) -> str:
+    """How fast the way between the devices is, and whether it leads through the host."""
+    plan = target.configure()
+    import tensorflow as tf
+
+    from myxtts.pipeline.transfer import copy_to_model_device, wait_for_gpu
+
+    with tf.device(plan.data_device):
+        block = tf.random.uniform([SENT_MB * MB // 4])
+    seconds = []
+    for _ in range(TIMES_SENT + 1):  # the first one allocates
+        began = time.perf_counter()
+        arrived = copy_to_model_device({"block": block}, plan)
+        wait_for_gpu([arrived["block"]], plan.model_device)
+        seconds.append(time.perf_counter() - began)
+    return f"{SENT_MB / 1024 / min(seconds[1:]):.1f} GB/s, {_way(plan, target)}"
+
+
+def _way(plan: DevicePlan, target: Target) -> str:
+    if plan.simulated:
+        return "a copy in memory (simulated devices)"
+    direct = target.hardware.peer_to_peer(target.data_gpu, target.model_gpu)
+    if direct is None:
+        return "way unknown"
+    return "peer to peer" if direct else "through the host"
+
+
+def prove_limits(target: Target) -> str:
+    """An allocation past a device's limit fails, and the other device does not notice."""
+    plan = target.configure()
+    roles: tuple[tuple[RoleName, RoleName], ...] = (("data", "model"), ("model", "data"))
+    for role, other in roles:
+        before = read_role(plan, other, target.hardware).used_mb
+        if _can_allocate(plan, role):
+            raise DeviceError(
+                f"The {role} device gave {PAST_LIMIT_MB} MB more than its limit of "
+                f"{plan.limit_mb(role)} MB.",
+                "check that nothing set up this process's GPUs before MyXTTS did",
+            )
+        grown = read_role(plan, other, target.hardware).used_mb - before
+        if abs(grown) > NOTICED_MB:
+            raise DeviceError(
+                f"The {other} device's memory changed by {grown:.0f} MB when the {role} device "
+                "ran out of its own.",
+                "run again with --debug and report what it prints",
+            )
+    touch_devices(plan)  # both still work
+    return f"{plan.data_limit_mb} and {plan.model_limit_mb} MB hold, each by itself"
+
+
+def _can_allocate(plan: DevicePlan, role: RoleName) -> bool:
+    import tensorflow as tf
+
+    limit_mb = plan.limit_mb(role)
+    assert limit_mb is not None, "limits are proved on isolated devices"
+    try:
+        with tf.device(plan.device(role)):
+            block: Any = tf.zeros([(limit_mb + PAST_LIMIT_MB) * MB // 4])
+        return float(block[-1]) == 0.0  # waits until it is really there
+    except tf.errors.ResourceExhaustedError:
+        return False

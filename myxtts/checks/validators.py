@@ -1,0 +1,318 @@
+"""The validators: prove that this machine can train in two-device mode, one check after another."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import logging
+import math
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from myxtts.errors import DeviceError, MyXTTSError
+from myxtts.pipeline.devices import DevicePlan, choose_cards, configure_devices, machine_cards
+from myxtts.pipeline.hardware import HARDWARE, Hardware
+from myxtts.pipeline.limits import check_limits, plan_limits, recommended_settings
+
+log = logging.getLogger(__name__)
+
+TRAINING_STEPS = 8
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is to be validated."""
+
+    data_gpu: int = 0
+    model_gpu: int = 1
+    isolate: bool = True
+    data_limit_mb: int | None = None
+    model_limit_mb: int | None = None
+    simulate: bool = False
+    hardware: Hardware = HARDWARE
+
+    def configure(self) -> DevicePlan:
+        """Set the devices up for real (once; then it is a no-op)."""
+        return configure_devices(
+            self.data_gpu,
+            self.model_gpu,
+            isolate=self.isolate,
+            data_limit_mb=self.data_limit_mb,
+            model_limit_mb=self.model_limit_mb,
+            simulate=self.simulate,
+            hardware=self.hardware,
+        )
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of one check; `passed` is None where an earlier failure kept it from running."""
+
+    name: str
+    passed: bool | None
+    detail: str
+    remedy: str = ""
+
+
+Check = tuple[str, Callable[[Target], str]]
+
+
+def run_checks(checks: tuple[Check, ...], target: Target) -> Iterator[Result]:
+    """Run checks in order, each result as it comes; after a failure the rest cannot tell."""
+    failed = ""
+    for name, check in checks:
+        if failed:
+            yield Result(name, None, f"not run, because '{failed}' failed")
+            continue
+        try:
+            yield Result(name, True, check(target))
+        except MyXTTSError as error:
+            failed = name
+            yield Result(name, False, error.problem, error.remedy)
+        except Exception as error:  # TensorFlow and drivers fail in many ways: each is a ❌
+            failed = name
+            log.debug("Check '%s' failed", name, exc_info=True)
+            reason = (str(error).strip().splitlines() or ["no message"])[0]
+            yield Result(name, False, f"{type(error).__name__}: {reason}", "run again with --debug")
+
+
+def training_command(target: Target) -> str:
+    """The command to train with what was validated."""
+    card = machine_cards(simulate=target.simulate, hardware=target.hardware)[target.model_gpu]
+    plan, settings = target.configure(), recommended_settings(card.total_mb)
+    words = [
+        "python train_main.py --train-data DIR --val-data DIR",
+        f"--data-gpu {target.data_gpu} --model-gpu {target.model_gpu}",
+    ]
+    if plan.isolated:
+        words.append(
+            f"--enable-memory-isolation --data-gpu-memory {plan.data_limit_mb} "
+            f"--model-gpu-memory {plan.model_limit_mb}"
+        )
+    words.append(
+        f"--batch-size {settings.batch_size} --prefetch-buffer-size {settings.prefetch_buffer_size}"
+    )
+    if target.simulate:
+        words.append("--simulate")
+    return " ".join(words)
+
+
+def check_prerequisites(target: Target) -> str:
+    """Python, TensorFlow and, for real GPUs, the driver and NVML."""
+    found = [f"Python {sys.version_info.major}.{sys.version_info.minor}"]
+    missing, remedies = [], []
+    if not (3, 10) <= sys.version_info[:2] <= (3, 13):
+        missing.append(f"{found[0]} is not supported")
+        remedies.append("use Python 3.10 to 3.13")
+    packages = ["tensorflow"] if target.simulate else ["tensorflow", "nvidia-ml-py"]
+    for package in packages:
+        try:
+            found.append(f"{package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(f"the package {package} is not installed")
+            remedies.append(f"pip install {package}")
+    try:
+        importlib.import_module("tensorflow")
+    except Exception as error:
+        missing.append(f"TensorFlow cannot be imported ({error})")
+        remedies.append("reinstall it: pip install --force-reinstall tensorflow")
+    if target.simulate:
+        found.append("no driver needed: devices are simulated")
+    elif (driver := target.hardware.driver_version()) is not None:
+        found.append(f"NVIDIA driver {driver}")
+    else:
+        target.hardware.cards()  # says why
+        missing.append(target.hardware.missing_reason or "no NVIDIA driver answers")
+        remedies.append("install the NVIDIA driver (nvidia-smi must work), or add --simulate")
+    if missing:
+        raise DeviceError(f"Missing: {'; '.join(missing)}.", "; ".join(remedies))
+    return ", ".join(found)
+
+
+def check_indices(target: Target) -> str:
+    """Both GPUs exist."""
+    hardware = target.hardware
+    cards = machine_cards(simulate=target.simulate, hardware=hardware)
+    data_card, model_card = choose_cards(
+        cards,
+        target.data_gpu,
+        target.model_gpu,
+        isolate=target.isolate,
+        missing_reason=hardware.missing_reason,
+    )
+    return (
+        f"data GPU {data_card.index} ({data_card.name}), "
+        f"model GPU {model_card.index} ({model_card.name})"
+    )
+
+
+def check_free_memory(target: Target) -> str:
+    """The limits fit into what is free."""
+    cards = machine_cards(simulate=target.simulate, hardware=target.hardware)
+    data_card, model_card = cards[target.data_gpu], cards[target.model_gpu]
+    data_mb, model_mb = plan_limits(
+        data_card, model_card, data_mb=target.data_limit_mb, model_mb=target.model_limit_mb
+    )
+    check_limits(data_card, model_card, data_mb=data_mb, model_mb=model_mb)
+    return (
+        f"data limit {data_mb} of {data_card.free_mb} MB free, "
+        f"model limit {model_mb} of {model_card.free_mb} MB free"
+    )
+
+
+def check_isolation(target: Target) -> str:
+    """Isolation is set up for real, and both devices work."""
+    plan = target.configure()
+    touch_devices(plan)
+    enforced = "not enforced on simulated devices" if plan.simulated else "enforced by TensorFlow"
+    return f"limits {plan.data_limit_mb} and {plan.model_limit_mb} MB set, {enforced}"
+
+
+def check_trainer(target: Target) -> str:
+    """The trainer can be imported."""
+    from myxtts.training.memory_isolated_trainer import MemoryIsolatedDualGPUTrainer
+
+    return f"{MemoryIsolatedDualGPUTrainer.__module__}.{MemoryIsolatedDualGPUTrainer.__name__}"
+
+
+def check_placement_of_tensors(target: Target) -> str:
+    """A tensor and a variable land on each device."""
+    plan = target.configure()
+    touch_devices(plan)
+    return f"data on {plan.logical_name('data')}, model on {plan.logical_name('model')}{plan.note}"
+
+
+def check_model(target: Target) -> str:
+    """A model and its optimiser are created on the model device."""
+    plan = target.configure()
+    import numpy as np
+
+    from myxtts.checks.probe import ProbeModel
+    from myxtts.data.audio import NUM_MELS
+    from myxtts.training.step import TrainStep
+
+    step = TrainStep(ProbeModel(), device=plan.model_device, learning_rate=1e-3)
+    step({"mels": np.zeros([2, 16, NUM_MELS], np.float32)})  # refuses a stray variable
+    count = len(step.model.variables) + len(step.optimizer.variables)
+    return (
+        f"{count} variables of model and optimiser on {plan.logical_name('model')}"
+        f"{plan.role_note('model')}"
+    )
+
+
+def check_transfer(target: Target) -> str:
+    """What crosses arrives on the model device, byte for byte."""
+    plan = target.configure()
+    import numpy as np
+    import tensorflow as tf
+
+    from myxtts.pipeline.transfer import copy_to_model_device
+
+    random = np.random.default_rng(0)
+    sent: list[Any] = [
+        random.normal(size=(16, 256, 80)).astype(np.float32),
+        random.integers(-32768, 32767, size=(16, 22_050), dtype=np.int16),
+        np.arange(16, dtype=np.int32),
+    ]
+    with tf.device(plan.data_device):
+        on_data_device = [tf.identity(tf.convert_to_tensor(array)) for array in sent]
+    arrived = copy_to_model_device(on_data_device, plan)
+    for before, after in zip(sent, arrived, strict=True):
+        _expect_device(after, plan.model_device, "a transferred tensor")
+        if after.numpy().tobytes() != before.tobytes():
+            raise DeviceError(
+                f"A {before.dtype} tensor changed on its way to the model device.",
+                "check the cards and the PCIe link (nvidia-smi -q, dmesg); do not train on this",
+            )
+    return f"{sum(array.nbytes for array in sent):,} bytes crossed and are equal"
+
+
+def check_training(target: Target) -> str:
+    """A few real training steps run through the pipeline."""
+    target.configure()
+    from myxtts.checks.probe import ProbeModel, log_mels, synthetic_waveforms
+    from myxtts.config.config import DataConfig, TrainingConfig, XTTSConfig
+    from myxtts.training.trainer import XTTSTrainer
+
+    class ProbeTrainer(XTTSTrainer):
+        def _preprocess_on_data_gpu(self, batch: Any) -> Any:
+            return log_mels(batch)
+
+    config = XTTSConfig(
+        data=DataConfig(
+            data_gpu=target.data_gpu,
+            model_gpu=target.model_gpu,
+            enable_memory_isolation=target.isolate,
+            data_gpu_memory=target.data_limit_mb,
+            model_gpu_memory=target.model_limit_mb,
+            simulate=target.simulate,
+        ),
+        training=TrainingConfig(optimization_level="basic"),
+    )
+    losses: list[float] = []
+    with tempfile.TemporaryDirectory(prefix="myxtts-check-") as folder:
+        config.training.checkpoint_dir = Path(folder) / "run"
+        with ProbeTrainer(config, model=ProbeModel) as trainer:
+            trainer.train(
+                synthetic_waveforms(TRAINING_STEPS, batch_size=8),
+                epochs=1,
+                on_step=lambda step, values: losses.append(float(values["loss"])),
+            )
+    if len(losses) != TRAINING_STEPS or not all(map(math.isfinite, losses)):
+        raise DeviceError(
+            f"{len(losses)} of {TRAINING_STEPS} training steps came through, with losses {losses}.",
+            "run again with --debug and report what it prints",
+        )
+    if losses[-1] >= losses[0]:
+        raise DeviceError(
+            f"The loss did not fall in {TRAINING_STEPS} steps: {losses}.",
+            "run again; if it stays, the model device computes wrongly: check the card",
+        )
+    return f"{TRAINING_STEPS} steps, loss {losses[0]:.3f} → {losses[-1]:.3f}"
+
+
+def touch_devices(plan: DevicePlan) -> None:
+    """Make a tensor and a variable on each device, and see that they landed there."""
+    import tensorflow as tf
+
+    for device in (plan.data_device, plan.model_device):
+        with tf.device(device):
+            tensor = tf.add(tf.ones([4]), 1.0)
+            variable = tf.Variable(tensor)
+        _expect_device(tensor, device, "a tensor")
+        _expect_device(variable, device, "a variable")
+
+
+def _expect_device(value: Any, device: str, what: str) -> None:
+    from myxtts.pipeline.transfer import is_on
+
+    if not is_on(value, device):
+        raise DeviceError(
+            f"{what.capitalize()} meant for {device} landed on {value.device or 'no device'}.",
+            "run again with --debug; TensorFlow's own messages say why it moved",
+        )
+
+
+def without_isolation(target: Target) -> Target:
+    """The same devices with memory growth instead of limits."""
+    return replace(target, isolate=False, data_limit_mb=None, model_limit_mb=None)
+
+
+ISOLATION_CHECKS: tuple[Check, ...] = (
+    ("Prerequisites", check_prerequisites),
+    ("GPU indices", check_indices),
+    ("Free memory", check_free_memory),
+    ("Memory isolation", check_isolation),
+    ("Trainer", check_trainer),
+)
+PIPELINE_CHECKS: tuple[Check, ...] = (
+    ("Prerequisites", check_prerequisites),
+    ("Device placement", check_placement_of_tensors),
+    ("Model creation", check_model),
+    ("Transfer between devices", check_transfer),
+    ("Training through the pipeline", check_training),
+)

@@ -1,1 +1,0 @@
-"""Looks on: validators, leak detection and reports read a run and never change it."""

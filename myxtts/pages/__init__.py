@@ -1,0 +1,1 @@
+"""Every HTML page, its charts, and its words in both languages."""

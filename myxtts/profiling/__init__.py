@@ -1,0 +1,1 @@
+"""Measures a run's stages, and says what would make it faster."""

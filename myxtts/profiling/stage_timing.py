@@ -1,0 +1,158 @@
+"""Every stage with the machine to itself: what the whole pipeline is compared with."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import tensorflow as tf
+
+from myxtts.pipeline.hardware import MB
+from myxtts.pipeline.telemetry import PROCESS, TRAIN, TRANSFER
+from myxtts.pipeline.transfer import put_on_device, wait_for_gpu
+from myxtts.profiling.measurements import READ_CACHED, StageTimes
+from myxtts.profiling.simulator import shared
+from myxtts.profiling.subject import Workbench
+from myxtts.profiling.what_if import READ_AHEAD
+
+READ_BATCHES = 4  # at a sitting
+LITTLE = 0.1  # of a step's time
+# How often each phase is told of: (what it is, batches done, batches in all).
+OnProgress = Callable[[str, int, int], None]
+
+
+@dataclass
+class _Clock:
+    """Collects wall and CPU time of calls."""
+
+    seconds: list[float] = field(default_factory=list)
+    cpu_s: float = 0.0
+
+    def time(self, call: Callable[[], Any], *, count: bool = True) -> Any:
+        wall, cpu = time.perf_counter(), time.process_time()
+        result = call()
+        if count:
+            self.seconds.append(time.perf_counter() - wall)
+            self.cpu_s += time.process_time() - cpu
+        return result
+
+    def times(self) -> StageTimes:
+        return StageTimes(tuple(self.seconds), self.cpu_s / max(1, len(self.seconds)))
+
+
+class StagesAlone:
+    """Times every stage of a run by itself, in as many sittings as one likes."""
+
+    def __init__(self, bench: Workbench, on_progress: OnProgress) -> None:
+        self._bench, self._on_progress = bench, on_progress
+        self._clocks = {stage: _Clock() for stage in (*bench.readers, PROCESS, TRANSFER, TRAIN)}
+        self._seen: set[str] = set()  # shapes
+        self._beside = _Clock()  # steps while a batch is processed at the same time
+        self.batch_mb = 0.0
+
+    def times(self) -> dict[str, StageTimes]:
+        """What was measured so far."""
+        return {stage: clock.times() for stage, clock in self._clocks.items()}
+
+    def measure(self, rounds: int) -> None:
+        """Some batches from every reader, then `rounds` batches through every stage in turn."""
+        for number, name in enumerate(self._bench.readers):
+            self._on_progress("reading", number, len(self._bench.readers))
+            self._time_reader(name)
+        with _closing(self._bench.source()) as source:
+            for number in range(rounds):
+                host = next(source)
+                self._time_stages(host, number, rounds)
+        if self._bench.plan.model_device.startswith("/CPU"):
+            self._time_side_by_side(host, rounds)
+
+    def crowding(self, cores: int) -> float:
+        """Times as long as sharing the cores explains: caches and clock are shared as well."""
+        times = self.times()
+        process, train = (times[stage] for stage in (PROCESS, TRAIN))
+        if process.mean_s < LITTLE * train.mean_s:
+            return 1.0  # it is hardly ever at work, and too short to be measured like this
+        demands = [stage.cpu_s / stage.mean_s for stage in (process, train)]
+        explained = shared(demands[1], demands[:1], cores) * train.median_s
+        return max(1.0, self._beside.times().median_s / explained)
+
+    def _time_reader(self, name: str) -> None:
+        open_reader = self._bench.readers[name]
+        batches_read = READ_AHEAD + 1 + READ_BATCHES
+        if name == READ_CACHED:  # the same batches a second time are what a cache holds
+            with _closing(open_reader()) as batches:
+                for _ in itertools.islice(batches, batches_read):
+                    pass
+        with _closing(open_reader()) as batches:
+            for number in range(batches_read):  # what is read ahead comes at once
+                self._clocks[name].time(partial(next, batches), count=number > READ_AHEAD)
+
+    def _time_stages(self, host: Any, number: int, rounds: int) -> None:
+        bench, clocks, shape = self._bench, self._clocks, _shape_of(host)
+        new = shape not in self._seen
+        self._on_progress("compiling" if new else "each stage alone", number, rounds)
+        # The first batch of a shape compiles, the second fills caches: neither counts.
+        for count in (False, False, True) if new else (True,):
+            ready = clocks[PROCESS].time(partial(_process, bench, host), count=count)
+            moved = clocks[TRANSFER].time(partial(_transfer, bench, ready), count=count)
+            clocks[TRAIN].time(partial(bench.train, moved), count=count)
+        self._seen.add(shape)
+        self.batch_mb = max(self.batch_mb, _size_mb(ready))
+
+    def _time_side_by_side(self, host: Any, rounds: int) -> None:
+        bench, done = self._bench, threading.Event()
+        ready = _transfer(bench, _process(bench, host))
+
+        def process() -> None:
+            while not done.is_set():
+                _process(bench, host)
+
+        thread = threading.Thread(target=process, name="profile-process", daemon=True)
+        thread.start()
+        try:
+            for _ in range(rounds):
+                self._beside.time(partial(bench.train, ready))
+        finally:
+            done.set()
+            thread.join()
+
+
+@contextlib.contextmanager
+def _closing(batches: Iterator[Any]) -> Iterator[Iterator[Any]]:
+    """End a generator, and what it reads ahead, where it can be ended."""
+    try:
+        yield batches
+    finally:
+        close = getattr(batches, "close", None)
+        if close is not None:
+            close()
+
+
+def _process(bench: Workbench, host: Any) -> Any:
+    """What the engine's process stage does with a batch."""
+    device = bench.plan.data_device
+    batch, _ = put_on_device(host, device)
+    with tf.device(device):
+        result = bench.process(batch)
+    ready, tensors = put_on_device(result, device)
+    wait_for_gpu(tensors, device)
+    return ready
+
+
+def _transfer(bench: Workbench, ready: Any) -> Any:
+    return ready if bench.plan.data_device == bench.plan.model_device else bench.transfer(ready)
+
+
+def _shape_of(batch: Any) -> str:
+    return " ".join(str(getattr(leaf, "shape", "")) for leaf in tf.nest.flatten(batch))
+
+
+def _size_mb(batch: Any) -> float:
+    sizes = (t.shape.num_elements() * t.dtype.size for t in tf.nest.flatten(batch))
+    return float(sum(sizes)) / MB

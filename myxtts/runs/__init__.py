@@ -1,0 +1,1 @@
+"""What a run leaves behind, and who reads it. The readers load no TensorFlow."""

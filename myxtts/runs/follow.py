@@ -1,0 +1,70 @@
+"""Follows a run by its event file, from this machine or another that shares the folder."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import psutil
+
+from myxtts.errors import DataError
+from myxtts.runs.events import EventReader
+from myxtts.runs.history import RunHistory
+from myxtts.runs.view import RunView
+
+EVENTS_FILE = "events.jsonl"
+
+
+class RunFollower:
+    """Reads what a run writes; `history` is what it told so far."""
+
+    def __init__(self, run_dir: Path) -> None:
+        if not (run_dir / EVENTS_FILE).is_file():
+            raise DataError(
+                f"There is no training run in {run_dir}: it holds no {EVENTS_FILE}.",
+                _which_folder(run_dir),
+            )
+        self.run_dir = run_dir
+        self.history = RunHistory()
+        self._reader = EventReader(run_dir / EVENTS_FILE)
+        self.poll()
+        if not self.history.news:
+            raise DataError(
+                f"The run in {run_dir} has not told anything yet: {EVENTS_FILE} holds no event.",
+                "wait until its training has started, then ask again",
+            )
+
+    def poll(self) -> RunView:
+        """Read what is new; the run as it is now."""
+        for event in self._reader.poll():
+            self.history.add(event)
+        view = self.history.view()
+        if not view.is_over and self._is_dead():
+            self.history.note_death()
+            view = self.history.view()
+        return view
+
+    def _is_dead(self) -> bool:
+        """Whether its process is gone, where that can be seen from here."""
+        news = self.history.news
+        if news.get("host") != socket.gethostname() or not isinstance(news.get("pid"), int):
+            return False
+        if news["pid"] == os.getpid():
+            return False
+        try:
+            process = psutil.Process(news["pid"])
+            # Another process may have got the number since.
+            return bool(process.create_time() > self.history.began + 1)
+        except psutil.NoSuchProcess:
+            return True
+        except psutil.AccessDenied:
+            return False
+
+
+def _which_folder(run_dir: Path) -> str:
+    """Say where runs are, if some are near."""
+    near = sorted(run_dir.glob(f"*/{EVENTS_FILE}"), key=lambda file: -file.stat().st_mtime)
+    if near:
+        return f"myxtts monitor {near[0].parent}"
+    return "give the folder that training was given as --checkpoint-dir"

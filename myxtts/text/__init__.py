@@ -1,0 +1,1 @@
+"""Text as it is spoken: normalising, phonemes, tokenizers, languages. Loads no TensorFlow."""
