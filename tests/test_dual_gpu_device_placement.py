@@ -5,6 +5,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -161,14 +162,15 @@ class DevicePlacementTest(unittest.TestCase):
 
         crossings, copies = [], []
 
-        def count(batch):
+        def count(batch, plan):
             crossings.append(device_of(batch["mels"]))
-            copies.append(copy_to_model_device(batch, PLAN)["mels"])
+            copies.append(copy_to_model_device(batch, plan)["mels"])
             return {"mels": copies[-1]}
 
-        with ProducerConsumerPipeline(
-            (mels(i) for i in range(8)), plan=PLAN, transfer=count
-        ) as batches:
+        with (
+            mock.patch("myxtts.pipeline.engine.copy_to_model_device", count),
+            ProducerConsumerPipeline((mels(i) for i in range(8)), plan=PLAN) as batches,
+        ):
             for number, batch in enumerate(batches):
                 self.assertEqual(device_of(batch["mels"]), "/CPU:1")
                 self.assertIs(batch["mels"], copies[number])  # no second copy behind the first

@@ -287,15 +287,45 @@ def test_no_stage_runs_further_ahead_than_its_buffer(plan):
         assert len(made) == 1 + 2 + 3 + 5
 
 
-def test_one_device_serves_both_roles_without_a_copy(plan):
+def test_one_device_serves_both_roles_without_a_copy(monkeypatch):
     single = DevicePlan(Mode.SINGLE, "/CPU:0", "/CPU:0")
-    crossings = []
-    with ProducerConsumerPipeline(
-        numbers(7), plan=single, transfer=lambda batch: crossings.append(1)
-    ) as batches:
+    monkeypatch.setattr(engine, "copy_to_model_device", None)  # calling it would raise
+    with ProducerConsumerPipeline(numbers(7), plan=single) as batches:
         assert values(batches) == list(range(7))
         assert batches.stats().transferred_bytes == 0
-    assert crossings == []
+
+
+class Counting:
+    """A source that tells how far it is."""
+
+    def __init__(self, count):
+        self.given, self.count = 0, count
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.given == self.count:
+            raise StopIteration
+        self.given += 1
+        return np.full([4], self.given, np.float32)
+
+    def get_state(self):
+        return {"given": self.given}
+
+
+def test_the_state_of_the_source_travels_with_each_batch(plan):
+    with ProducerConsumerPipeline(Counting(9), plan=plan, buffer_size=4) as batches:
+        assert batches.state is None
+        for number, batch in enumerate(batches, start=1):
+            assert batches.state == {"given": number}  # however far it was read ahead
+            assert batch.numpy()[0] == number
+
+
+def test_a_source_that_tells_no_state_has_none(plan):
+    with ProducerConsumerPipeline(numbers(3), plan=plan) as batches:
+        next(batches)
+        assert batches.state is None
 
 
 def limited(plan: DevicePlan, data_mb: int, model_mb: int) -> DevicePlan:

@@ -15,6 +15,7 @@ from myxtts.config.config import DataConfig
 from myxtts.corpora.demo import make_demo_corpus
 from myxtts.data import training_data
 from myxtts.data.buckets import Bucket
+from myxtts.data.loader import LoaderState
 from myxtts.data.training_data import prepare_training
 from myxtts.errors import ConfigError, DataError
 
@@ -51,16 +52,32 @@ def as_bytes(batches):
     return [{key: np.asarray(value).tobytes() for key, value in b.items()} for b in batches]
 
 
-def first_batches(data, count, **place):
-    batches = data.batches(**place)
+def first_batches(data, count, *, states=None, **start):
+    """The first batches from a state on, as bytes; the state behind each goes into `states`."""
+    batches = data.batches(LoaderState(**start))
+    found = []
     try:
-        return as_bytes(itertools.islice(batches, count))
+        for batch in itertools.islice(batches, count):
+            found += as_bytes([batch])
+            if states is not None:
+                states.append(batches.get_state())
+        return found
     finally:
         batches.close()
 
 
-def places(batches):
-    return [tuple(np.frombuffer(batch["place"], np.int64).tolist()) for batch in batches]
+def spoken_in(batches):
+    """The texts of all rows that are not masked, sorted."""
+    return sorted(
+        tokens[:length].tolist()
+        for batch in batches
+        for tokens, length in zip(batch["tokens"], batch["token_lengths"], strict=True)
+        if length
+    )
+
+
+def texts_of(table):
+    return sorted(ids.tolist() for ids in table.tokens)
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +96,33 @@ def stream(data):
     return first_batches(data, 3 * len(data.plan))
 
 
-def test_the_stream_goes_on_through_the_epochs_and_tells_its_place(data, stream):
-    length = len(data.plan)
-    assert places(stream) == [(e, p) for e in range(3) for p in range(length)]
+def test_the_stream_goes_on_through_the_epochs_and_tells_its_state(data, stream):
+    length, states = len(data.plan), []
+    assert first_batches(data, 3 * length, states=states) == stream
+    assert states == [(e, p + 1) for e in range(3) for p in range(length)]
     for epoch in range(3):
-        part = stream[epoch * length : (epoch + 1) * length]
-        clips = np.concatenate([np.frombuffer(batch["clips"], np.int64) for batch in part])
-        assert sorted(clips[clips >= 0]) == list(range(len(data.train)))
+        names = [clip for state in states if state.epoch == epoch for clip in names_of(data, state)]
+        assert sorted(names) == sorted(str(data.train.folder / path) for path in data.train.paths)
     assert stream[:length] != stream[length : 2 * length]
+
+
+def test_a_number_of_epochs_ends_the_stream(data):
+    batches = data.batches(LoaderState(1, 1), epochs=2)
+    assert len(list(batches)) == len(data.plan) - 1
+    assert batches.get_state() == (1, len(data.plan))
+
+
+def names_of(data, state):
+    """The clips of the batch before a state, which its tokens confirm."""
+    names = data.clips_before(state)
+    batches = data.batches(LoaderState(state.epoch, state.position - 1))
+    batch = next(batches)
+    batches.close()
+    paths = [str(data.train.folder / path) for path in data.train.paths]
+    wanted = [data.train.tokens[paths.index(name)].tolist() for name in names]
+    lengths = batch["token_lengths"]
+    assert [t[:n].tolist() for t, n in zip(batch["tokens"], lengths, strict=True) if n] == wanted
+    return names
 
 
 @pytest.mark.parametrize(
@@ -112,7 +148,7 @@ def test_a_restart_gives_the_batches_of_the_uninterrupted_stream(folder, stream,
 
 def test_a_place_outside_the_epoch_is_refused_at_once(data):
     with pytest.raises(ConfigError, match="outside this epoch"):
-        data.batches(position=len(data.plan) + 1)
+        data.batches(LoaderState(0, len(data.plan) + 1))
 
 
 def test_epochs_of_different_length_follow_each_other_exactly(tmp_path):
@@ -121,14 +157,15 @@ def test_epochs_of_different_length_follow_each_other_exactly(tmp_path):
     listed.write_text(listed.read_text().replace("|s1", "|s0", 4))  # one speaker has fewer
     data = prepare(folder, balance="speakers", batch_size=3, max_buckets=3)
     assert len({len(data.plan.for_epoch(epoch)) for epoch in range(4)}) > 1
-    whole = first_batches(data, 30)
-    assert places(whole) == list(
+    states = []
+    whole = first_batches(data, 30, states=states)
+    assert states == list(
         itertools.islice(
-            ((e, p) for e in itertools.count() for p in range(len(data.plan.for_epoch(e)))), 30
+            ((e, p + 1) for e in itertools.count() for p in range(len(data.plan.for_epoch(e)))), 30
         )
     )
     for at in range(1, 28, 4):
-        epoch, position = places(whole)[at]
+        epoch, position = states[at - 1]
         assert first_batches(data, 2, epoch=epoch, position=position) == whole[at : at + 2]
 
 
@@ -151,8 +188,11 @@ def test_a_clip_that_breaks_in_mid_training_is_masked_in_every_epoch(tmp_path, c
     for number, native in enumerate((True, False)):
         data = prepare(speak(tmp_path / str(number), 12), use_tf_native_loading=native)
         (data.train.folder / data.train.paths[0]).unlink()
-        clips = [b["clips"] for b in itertools.islice(data.batches(), 2 * len(data.plan))]
-        assert sorted(np.unique(clips)) == [-1, *range(1, len(data.train))]
+        lost = data.train.tokens[0].tolist()
+        batches = list(itertools.islice(data.batches(), 2 * len(data.plan)))
+        spoken = spoken_in(batches)
+        assert lost not in spoken
+        assert len(spoken) == 2 * (len(data.train) - 1)
         assert data.num_lost == 1
     assert caplog.text.count("can no longer be read") == 2
 
@@ -207,18 +247,14 @@ def test_validation_is_the_same_every_time_and_holds_every_clip_once(folder, dat
     assert as_bytes(data.validation_batches()) == first
     for settings in ({"cache": "memory"}, {"use_tf_native_loading": False, "num_workers": 2}):
         assert as_bytes(prepare(folder, seed=3, **settings).validation_batches()) == first
-    clips = np.concatenate([batch["clips"] for batch in batches])
-    clips = sorted(clips[clips >= 0])
-    assert clips == list(range(len(data.train), len(data.train) + len(data.validation)))
-    names = [str(data.validation.folder / path) for path in data.validation.paths]
-    assert data.clip_names(clips) == names
+    assert spoken_in(batches) == texts_of(data.validation)
 
 
 def test_references_of_held_out_clips_are_training_clips_of_the_speaker(data):
     source, plan = data._validation_source, data._validation_plan
     for position in range(len(plan)):
         request = source._request(plan, position)
-        for clip, other in zip(request["clips"], request["references"], strict=True):
+        for clip, other in zip(request.clips, request.references, strict=True):
             if clip >= 0:
                 assert 0 <= other < len(data.train)
                 speaker = data.validation.speakers[clip - len(data.train)]
@@ -230,7 +266,7 @@ def test_training_never_hears_a_held_out_clip(data):
         plan = data.plan.for_epoch(epoch)
         for position in range(len(plan)):
             request = data._source._request(plan, position)
-            assert max(request["clips"].max(), request["references"].max()) < len(data.train)
+            assert max(request.clips.max(), request.references.max()) < len(data.train)
 
 
 def test_validation_data_of_its_own_uses_the_tokenizer_of_training(tmp_path):
@@ -243,12 +279,7 @@ def test_validation_data_of_its_own_uses_the_tokenizer_of_training(tmp_path):
     assert len(data.validation) == 6
     assert data.listed == 19 == len(data.train) + len(data.validation) + len(data.dropped)
     batches = list(data.validation_batches())
-    clips = np.concatenate([batch["clips"] for batch in batches])
-    assert sorted(clips[clips >= 0]) == list(range(12, 18))
-    assert data.clip_names([0, -1, 12]) == [
-        str(data.train.folder / data.train.paths[0]),
-        str(val.resolve() / "wavs" / "v000.wav"),
-    ]
+    assert spoken_in(batches) == texts_of(data.validation)
     assert first_batches(data, 3) == first_batches(prepare(train, val_data=train), 3)
 
 

@@ -60,6 +60,8 @@ class DataConfig(Settings):
     max_buckets: PositiveInt = 6  # most fixed shapes; each costs a compilation
     batch_frames: PositiveInt | None = None  # mel frames in a batch, instead of batch_size clips
     balance: Literal["speakers", "languages"] | None = None  # repeat clips of the rare ones
+    augment_gain_db: NonNegativeFloat = 0.0  # each clip and reference louder or softer by this
+    augment_noise_db: NonNegativeFloat | None = None  # noise in references, this far below them
 
     data_gpu: NonNegativeInt | None = None  # prepares batches; None means one GPU does both jobs
     model_gpu: NonNegativeInt | None = None  # trains

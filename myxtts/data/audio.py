@@ -8,6 +8,8 @@ SAMPLE_RATE = 22_050
 NUM_MELS = 80
 FFT = 1024
 HOP = 256
+REFERENCE_SECONDS = 3.0  # of another clip, from which a voice is heard in training
+REFERENCE_SAMPLES = int(REFERENCE_SECONDS * SAMPLE_RATE)
 
 
 def num_frames(samples: Any) -> Any:

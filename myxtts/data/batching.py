@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
@@ -15,29 +15,18 @@ from myxtts.data.buckets import (
     assign_buckets,
     check_at_least,
     check_lengths,
-    choose_buckets,
     rows_per_batch,
 )
 from myxtts.errors import ConfigError, DataError
 
-__all__ = [
-    "Batch",
-    "BatchPlan",
-    "Bucket",
-    "BucketStats",
-    "PlanTail",
-    "balance_within",
-    "choose_buckets",
-]
-
 MASKED = -1  # the index of a row that only fills up its batch
-MAX_GROWTH = 50  # an epoch this many times the data is a mistake in the weights, not a wish
+MAX_GROWTH = 50  # an epoch this many times the data is a mistake in the groups, not a wish
 
 Groups = Sequence[Any] | npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Batch:
+class PlannedBatch:
     """The clips of one batch, -1 where a row is masked, and the shape they are padded to."""
 
     indices: IntArray
@@ -77,8 +66,8 @@ class BatchPlan:
 
     Each batch has the static shape of its bucket; a bucket's partial last batch is filled up
     with masked rows. `batch_frames`, when given, sets the rows per bucket instead of
-    `batch_size`. With `weights` per group, or `balance` for equal ones, clips of rare groups are
-    repeated until the groups' shares of the epoch follow the weights.
+    `batch_size`. With `balance`, clips of rare groups are repeated until every group has about the
+    same share of the epoch.
     """
 
     frames: IntArray = field(repr=False)
@@ -89,9 +78,8 @@ class BatchPlan:
     batch_frames: int | None = None
     seed: int = 0
     epoch: int = 0
-    groups: Groups | None = field(default=None, repr=False)  # data set, speaker or language
+    groups: Groups | None = field(default=None, repr=False)  # each clip's speaker or language
     balance: bool = False
-    weights: Mapping[Any, float] | None = None
     rank: int = 0
     world: int = 1
     _rows: IntArray = field(init=False, repr=False)
@@ -114,7 +102,6 @@ class BatchPlan:
             "tokens": tokens,
             "buckets": buckets,
             "groups": None if self.groups is None else tuple(_plain(self.groups)),
-            "weights": None if self.weights is None else dict(self.weights),
             "_rows": rows_per_batch(
                 lengths, batch_size=self.batch_size, batch_frames=self.batch_frames
             ),
@@ -126,7 +113,7 @@ class BatchPlan:
     def __len__(self) -> int:
         return -(-self._num_batches // self.world)
 
-    def __getitem__(self, position: int) -> Batch:
+    def __getitem__(self, position: int) -> PlannedBatch:
         if not -len(self) <= position < len(self):
             raise IndexError(f"batch {position} of {len(self)}")
         step = position % len(self) * self.world
@@ -138,19 +125,18 @@ class BatchPlan:
         if whole < self._num_batches:
             clips = layout.clips[layout.first[whole] : layout.last[whole]]
             indices[: len(clips)] = clips
-        return Batch(indices, self.buckets[number])
+        return PlannedBatch(indices, self.buckets[number])
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[PlannedBatch]:
         return (self[position] for position in range(len(self)))
 
-    def skip_to(self, position: int) -> PlanTail:
-        """Return the batches from `position` on, at once; the epoch's end gives an empty tail."""
+    def check_position(self, position: int) -> None:
+        """Refuse a place to go on from that this epoch does not have; its very end is one."""
         if not 0 <= position <= len(self):
             raise ConfigError(
                 f"Position {position} is outside this epoch of {len(self)} batches",
                 "resume with the data, batch size and number of machines the run began with",
             )
-        return PlanTail(self, position)
 
     def shard(self, rank: int, world: int) -> BatchPlan:
         """Return this rank's part of the whole epoch: disjoint, and as long as every other's."""
@@ -159,10 +145,6 @@ class BatchPlan:
     def for_epoch(self, epoch: int) -> BatchPlan:
         """Return the same plan for another epoch."""
         return replace(self, epoch=epoch)
-
-    def next_epoch(self) -> BatchPlan:
-        """Return the plan that follows this one."""
-        return self.for_epoch(self.epoch + 1)
 
     @property
     def padding_waste(self) -> float:
@@ -248,94 +230,36 @@ class BatchPlan:
     def _draw(self, bits: np.random.PCG64) -> IntArray:
         """Return every clip in random order, those of rare groups more than once."""
         order = _shuffle(bits, len(self.frames))
-        if not self.balance and self.weights is None:
+        if not self.balance:
             return order
         times = _times_in_order(self, order)
         drawn = np.repeat(order, times)
         return drawn[_shuffle(bits, len(drawn))]
 
 
-@dataclass(frozen=True)
-class PlanTail:
-    """The batches of a plan from one position on, without a copy."""
-
-    plan: BatchPlan
-    start: int
-
-    def __len__(self) -> int:
-        return len(self.plan) - self.start
-
-    def __getitem__(self, position: int) -> Batch:
-        if not -len(self) <= position < len(self):
-            raise IndexError(f"batch {position} of {len(self)}")
-        return self.plan[self.start + position % len(self)]
-
-    def __iter__(self) -> Iterator[Batch]:
-        return (self.plan[position] for position in range(self.start, len(self.plan)))
-
-
-def balance_within(
-    outer: Groups, inner: Groups, *, weights: Mapping[Any, float]
-) -> tuple[list[tuple[Any, Any]], dict[tuple[Any, Any], float]]:
-    """Return `groups` and `weights` that mix data sets as given, with speakers balanced in each."""
-    pairs = list(zip(_plain(outer), _plain(inner), strict=True))
-    members = dict.fromkeys(pairs)
-    sizes: dict[Any, int] = {}
-    for name, _ in members:
-        sizes[name] = sizes.get(name, 0) + 1
-    _check_weights(weights, names=list(sizes))
-    return pairs, {pair: weights[pair[0]] / sizes[pair[0]] for pair in members}
-
-
 def _times_in_order(plan: BatchPlan, order: IntArray) -> IntArray:
     """How often each clip of `order` is taken; clips early in it take their group's remainder."""
-    if plan.groups is None or (plan.balance and plan.weights is not None):
-        raise ConfigError(
-            "Mixing needs groups, and either balance or weights",
-            "give one group per clip, with balance=True for equal shares or with weights",
-        )
-    if len(plan.groups) != len(plan.frames):
+    if plan.groups is None or len(plan.groups) != len(plan.frames):
         raise DataError(
-            f"{len(plan.groups)} groups for {len(plan.frames)} clips", "give one group per clip"
+            f"{len(plan.groups or ())} groups for {len(plan.frames)} clips",
+            "give one group per clip",
         )
     codes: dict[Any, int] = {}
     group = np.array([codes.setdefault(name, len(codes)) for name in plan.groups])[order]
-    weights = plan.weights if plan.weights is not None else dict.fromkeys(codes, 1.0)
-    _check_weights(weights, names=list(codes))
     sizes = np.bincount(group)
-    wanted = _group_rows(sizes, shares=np.array([weights[name] for name in codes]))
-
+    wanted = int(sizes.max())  # of each group: every clip at least once
+    if wanted * len(sizes) > MAX_GROWTH * sizes.sum():
+        raise ConfigError(
+            f"These groups would make an epoch of {wanted * len(sizes)} rows from {sizes.sum()} "
+            "clips",
+            "drop or merge the rarest groups",
+        )
     by_group = np.argsort(group, kind="stable")
     rank = np.empty_like(by_group)
     rank[by_group] = np.arange(len(group)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     every, extra = np.divmod(wanted, sizes)
     times: IntArray = every[group] + (rank < extra[group])
     return times
-
-
-def _group_rows(sizes: IntArray, *, shares: npt.NDArray[np.float64]) -> IntArray:
-    """Rows per group: the smallest epoch that keeps the shares and every clip at least once."""
-    shares = shares / shares.sum()
-    total = float((sizes / shares).max())
-    if total > MAX_GROWTH * sizes.sum():
-        raise ConfigError(
-            f"These group shares would make an epoch of {total:.3g} rows from {sizes.sum()} clips",
-            "drop or merge the rarest groups, or give weights nearer to the groups' sizes",
-        )
-    return np.maximum(sizes, np.rint(shares * total).astype(np.int64))
-
-
-def _check_weights(weights: Mapping[Any, float], *, names: list[Any]) -> None:
-    if odd := sorted(str(name) for name in set(weights) ^ set(names)):
-        raise ConfigError(
-            f"Weights and groups do not match: {', '.join(odd[:5])}",
-            f"give one weight for each of {', '.join(str(name) for name in names[:5])}",
-        )
-    if bad := [name for name in names if not 0 < weights[name] < np.inf]:
-        raise ConfigError(
-            f"The weight of {bad[0]} is {weights[bad[0]]}",
-            "weights are above zero; to leave a group out, leave its clips out",
-        )
 
 
 def _check_buckets(buckets: Sequence[Bucket]) -> tuple[Bucket, ...]:

@@ -6,11 +6,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from myxtts.data.audio import HOP, NUM_MELS, SAMPLE_RATE
-from myxtts.data.loader import REFERENCE_SECONDS
+from myxtts.data.audio import HOP, NUM_MELS, REFERENCE_SAMPLES
 from myxtts.errors import DataError
 
-REFERENCE_FRAMES = int(REFERENCE_SECONDS * SAMPLE_RATE) // HOP
+REFERENCE_FRAMES = REFERENCE_SAMPLES // HOP
 
 
 def batch_from_features(batch: Any, *, vocab_size: int) -> dict[str, tf.Tensor]:
@@ -55,7 +54,6 @@ def batch_from_features(batch: Any, *, vocab_size: int) -> dict[str, tf.Tensor]:
         "tokens": tf.cast(tokens, tf.int32),
         "token_lengths": tf.cast(token_lengths, tf.int32),
         "languages": tf.zeros([rows], tf.int32),
-        "speakers": tf.zeros([rows], tf.int32),
         "mels": tf.cast(mels, tf.float32),
         "mel_lengths": lengths,
         "pitch": silent,

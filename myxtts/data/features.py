@@ -1,4 +1,4 @@
-"""The data device's work: padded 16-bit waveforms to log-mels, energy and pitch, in TensorFlow.
+"""The data device's work: padded 16-bit waveforms to log-mels and pitch, in TensorFlow.
 
 Shapes: B batch, S samples, F frames, M mels. Every function takes the true length of each row, and
 what stands in the padding never reaches a real frame.
@@ -62,11 +62,6 @@ def frame_mask(waves: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     frames = num_frames(waves.shape[1])
     real = tf.where(lengths > 0, num_frames(lengths), 0)
     return tf.range(frames)[None, :] < real[:, None]
-
-
-def energy(mels: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Loudness [B, F] in natural-log units: the log of the summed mel amplitudes."""
-    return tf.where(mask, tf.reduce_logsumexp(mels, axis=-1), np.float32(np.log(LOG_FLOOR)))
 
 
 def pitch(waves: tf.Tensor, lengths: tf.Tensor, *, every: int = 1) -> tuple[tf.Tensor, tf.Tensor]:

@@ -7,17 +7,18 @@ import itertools
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import lru_cache
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import soundfile
 import tensorflow as tf
 
-from myxtts.data.audio import SAMPLE_RATE, bucket_samples
-from myxtts.data.batching import MASKED, Batch, BatchPlan, Bucket
+from myxtts.data.audio import REFERENCE_SAMPLES, bucket_samples
+from myxtts.data.batching import PlannedBatch
+from myxtts.data.buckets import Bucket
 from myxtts.data.native_wav import cut_samples, find_samples, read_file
 from myxtts.data.table import ClipTable
 from myxtts.data.waves import WaveSource, WavFiles, native_paths, open_cache
@@ -25,7 +26,6 @@ from myxtts.data.waves import WaveSource, WavFiles, native_paths, open_cache
 log = logging.getLogger(__name__)
 
 HostBatch = dict[str, Any]
-REFERENCE_SECONDS = 3.0
 READ_AHEAD = 4  # batches; the pipeline's host buffer, which is counted, comes behind
 
 
@@ -40,24 +40,65 @@ class Plan(Protocol):
     def epoch(self) -> int:
         """Decides them too."""
 
+    def for_epoch(self, epoch: int) -> Plan:
+        """The same for another epoch."""
+
     def __len__(self) -> int: ...
 
-    def __getitem__(self, position: int) -> Batch: ...
+    def __getitem__(self, position: int) -> PlannedBatch: ...
 
 
-Place = tuple[Plan, int]  # a plan and a position in it
+class LoaderState(NamedTuple):
+    """Where a loader goes on: the epoch, and how many of its batches are done."""
+
+    epoch: int = 0
+    position: int = 0
+
+
+FIRST = LoaderState()
+
+
+@dataclass(frozen=True)
+class _Request:
+    """Which clips, references and crops a batch takes: a pure function of seed and position."""
+
+    state: LoaderState  # behind this batch
+    shape: Bucket
+    clips: Any
+    references: Any
+    crops: Any
+    seed: Any
+
+
+class BatchIterator(Iterator[HostBatch]):
+    """Batches in their order; `get_state` tells where to go on behind the one given last."""
+
+    def __init__(self, batches: Iterator[tuple[LoaderState, HostBatch]], start: LoaderState):
+        self._batches, self._state = batches, start
+
+    def __next__(self) -> HostBatch:
+        self._state, batch = next(self._batches)
+        return batch
+
+    def get_state(self) -> LoaderState:
+        """What `HostBatches.batches` takes to give the next one."""
+        return self._state
+
+    def close(self) -> None:
+        """End what reads ahead."""
+        close = getattr(self._batches, "close", None)
+        if close is not None:
+            close()
 
 
 class HostBatches:
-    """The batches of one epoch from a position on: 16-bit waves and token ids, padded to buckets.
+    """Batches of 16-bit waves and token ids, padded to their buckets.
 
     A batch depends only on the plan, its position and the seed: not on the cache, the number of
-    workers, who decodes, or where the run was resumed; its `place` is its epoch and position. A
-    file that cannot be read any more becomes a masked row (`clips` is -1 there), is named once in
-    the log, and counted in `lost`.
+    workers, who decodes, or where the run was resumed. A file that cannot be read any more becomes
+    a masked row (its lengths are 0), is named once in the log, and counted in `lost`.
 
-    Only the first `num_references` clips serve as references (all by default). `first_clip` is
-    added to the numbers in `clips`, to tell the clips of two tables apart. Without a cache the
+    Only the first `num_references` clips serve as references (all by default). Without a cache the
     files are decoded by TensorFlow, outside Python, or else by soundfile in threads.
     """
 
@@ -66,22 +107,17 @@ class HostBatches:
         table: ClipTable,
         plan: Plan,
         *,
-        start: int = 0,
         cache: Literal["memory", "disk"] | None = None,
         use_tf: bool = True,
         num_workers: int = 16,
-        reference_seconds: float = REFERENCE_SECONDS,
         num_references: int | None = None,
-        first_clip: int = 0,
         static_shapes: bool = True,
         waves: WaveSource | None = None,
         on_clip: Callable[[], None] = lambda: None,
     ) -> None:
-        self._table, self._plan, self._start = table, plan, start
+        self._table, self._plan = table, plan
         self._num_workers = max(1, num_workers)
-        self._reference_samples = int(reference_seconds * SAMPLE_RATE)
         self._num_references = len(table) if num_references is None else num_references
-        self._first_clip = first_clip
         self._static_shapes = static_shapes
         if not static_shapes:
             log.warning("Batches are padded to their own length: each new length compiles anew")
@@ -100,89 +136,71 @@ class HostBatches:
         else:
             self.waves = open_cache(table, cache, on_clip=on_clip)
 
-    def for_plan(self, plan: Plan, *, start: int = 0, use_tf: bool | None = None) -> HostBatches:
-        """The same source for another plan or position; nothing is read or converted again."""
+    def for_plan(self, plan: Plan, *, use_tf: bool) -> HostBatches:
+        """The same source for another plan; nothing is read or converted again."""
         other = copy.copy(self)
-        other._plan, other._start = plan, start
-        other._use_tf = self._use_tf if use_tf is None else use_tf
+        other._plan, other._use_tf = plan, use_tf
         return other
 
     def __len__(self) -> int:
-        return len(self._plan) - self._start
+        return len(self._plan)
 
-    def __iter__(self) -> Iterator[HostBatch]:
-        return self._batches(lambda place: self._places(*place))
+    def __iter__(self) -> BatchIterator:
+        """The plan's own epoch."""
+        first = self._plan.epoch
+        return self.batches(LoaderState(first), epochs=first + 1)
 
-    def forever(self) -> Iterator[HostBatch]:
-        """From the plan's position on through all epochs after it, without a stop between them."""
-        assert isinstance(self._plan, BatchPlan)
-        plan_of = lru_cache(maxsize=2)(self._plan.for_epoch)  # the reader and the consumer share it
+    def batches(self, start: LoaderState = FIRST, *, epochs: int | None = None) -> BatchIterator:
+        """All batches from a state on to the end of so many epochs, or for ever.
 
-        def places(place: Place) -> Iterator[Place]:
-            yield from self._places(*place)
-            for epoch in itertools.count(place[0].epoch + 1):
-                yield from self._places(plan_of(epoch), 0)
-
-        return self._batches(places)
+        The end of an epoch, which is where a run may have stopped, is the start of the next.
+        """
+        return BatchIterator(self._read_batches(start, epochs), start)
 
     def spec(self, bucket: Bucket, *, rows: int) -> dict[str, tf.TensorSpec]:
         """The shapes and types of a batch of this bucket."""
         columns = {
             "waves": ([bucket_samples(bucket.frames)], tf.int16),
             "wave_lengths": ([], tf.int32),
-            "references": ([self._reference_samples], tf.int16),
+            "references": ([REFERENCE_SAMPLES], tf.int16),
             "reference_lengths": ([], tf.int32),
             "tokens": ([bucket.tokens], tf.int32),
             "token_lengths": ([], tf.int32),
-            "speakers": ([], tf.int32),
             "languages": ([], tf.int32),
-            "clips": ([], tf.int64),
         }
         specs = {name: tf.TensorSpec([rows, *size], kind) for name, (size, kind) in columns.items()}
-        return {
-            **specs,
-            "seed": tf.TensorSpec([2], tf.int32),
-            "place": tf.TensorSpec([2], tf.int64),
-        }
-
-    def _places(self, plan: Plan, position: int) -> Iterator[Place]:
-        return ((plan, at) for at in range(position, len(plan)))
-
-    def _batches(self, places: Callable[[Place], Iterator[Place]]) -> Iterator[HostBatch]:
-        start = self._plan, self._start
-        if self._native_paths is None:
-            requests = (self._request(*place) for place in places(start))
-            return (self._finish(request, *self._read(request)) for request in requests)
-        if self._use_tf:
-            return self._read_natively(self._native_paths, places)
-        return self._read_in_threads(self._request(*place) for place in places(start))
+        return {**specs, "seed": tf.TensorSpec([2], tf.int32)}
 
     # -- what a batch consists of --
 
-    def _request(self, plan: Plan, position: int) -> dict[str, Any]:
-        """Which clips, references and crops a batch takes: a pure function of seed and position."""
+    def _requests(self, start: LoaderState, epochs: int | None) -> Iterator[_Request]:
+        last = range(start.epoch, epochs) if epochs is not None else itertools.count(start.epoch)
+        for epoch in last:
+            plan = self._plan if epoch == self._plan.epoch else self._plan.for_epoch(epoch)
+            first = start.position if epoch == start.epoch else 0
+            for position in range(first, len(plan)):
+                yield self._request(plan, position)
+
+    def _request(self, plan: Plan, position: int) -> _Request:
         batch = plan[position]
         random = np.random.Generator(
             np.random.PCG64(np.random.SeedSequence([plan.seed, plan.epoch, position]))
         )
-        rows = len(batch.indices)
-        draws = random.random((rows, 2))
-        return {
-            "shape": self._shape_of(batch),
-            "clips": batch.indices,
-            "references": np.array(
-                [
-                    self._other_clip(int(clip), draw)
-                    for clip, draw in zip(batch.indices, draws[:, 0], strict=True)
-                ],
-                np.int64,
-            ),
-            "crops": draws[:, 1],
-            "seed": random.integers(0, 2**31 - 1, 2, dtype=np.int32),
-            "place": np.array([plan.epoch, position], np.int64),
-        }
+        draws = random.random((len(batch.indices), 2))
+        references = [
+            self._other_clip(int(clip), draw)
+            for clip, draw in zip(batch.indices, draws[:, 0], strict=True)
+        ]
+        return _Request(
+            state=LoaderState(plan.epoch, position + 1),
+            shape=self._shape_of(batch),
+            clips=batch.indices,
+            references=np.array(references, np.int64),
+            crops=draws[:, 1],
+            seed=random.integers(0, 2**31 - 1, 2, dtype=np.int32),
+        )
 
-    def _shape_of(self, batch: Batch) -> Bucket:
+    def _shape_of(self, batch: PlannedBatch) -> Bucket:
         """The bucket, or without static shapes just what the batch's own clips need."""
         clips = batch.indices[batch.indices >= 0]
         if self._static_shapes or not len(clips):
@@ -204,65 +222,71 @@ class HostBatches:
 
     def _finish(
         self,
-        request: dict[str, Any],
+        request: _Request,
         clips: Any,
         waves: Any,
         lengths: Any,
-        refs: Any,
-        ref_lengths: Any,
-    ) -> HostBatch:
+        references: Any,
+        reference_lengths: Any,
+    ) -> tuple[LoaderState, HostBatch]:
+        """The batch of what was read; `clips` are those of the request that could be."""
         table = self._table
-        rows = len(clips)
-        tokens = np.zeros([rows, request["shape"].tokens], np.int32)
-        token_lengths = np.zeros([rows], np.int32)
+        tokens = np.zeros([len(clips), request.shape.tokens], np.int32)
+        token_lengths = np.zeros([len(clips)], np.int32)
         for row, clip in enumerate(clips):
             if clip >= 0:
                 ids = table.tokens[clip]
                 tokens[row, : len(ids)] = ids
                 token_lengths[row] = len(ids)
-        real = clips >= 0
-        return {
+        return request.state, {
             "waves": waves,
             "wave_lengths": lengths,
-            "references": refs,
-            "reference_lengths": ref_lengths,
+            "references": references,
+            "reference_lengths": reference_lengths,
             "tokens": tokens,
             "token_lengths": token_lengths,
-            "speakers": np.where(real, table.speakers[clips], 0).astype(np.int32),
-            "languages": np.where(real, table.languages[clips], 0).astype(np.int32),
-            "clips": np.where(real, clips + self._first_clip, MASKED),
-            "seed": request["seed"],
-            "place": request["place"],
+            "languages": np.where(clips >= 0, table.languages[clips], 0).astype(np.int32),
+            "seed": request.seed,
         }
 
     # -- reading --
 
-    def _read(self, request: dict[str, Any]) -> tuple[Any, ...]:
+    def _read_batches(
+        self, start: LoaderState, epochs: int | None
+    ) -> Iterator[tuple[LoaderState, HostBatch]]:
+        if self._native_paths is not None and self._use_tf:
+            return self._read_natively(self._native_paths, start, epochs)
+        requests = self._requests(start, epochs)
+        if self._native_paths is not None:
+            return self._read_in_threads(requests)
+        return (self._finish(request, *self._read(request)) for request in requests)
+
+    def _read(self, request: _Request) -> tuple[Any, ...]:
         """Read a batch clip by clip; what cannot be read is masked."""
-        clips = request["clips"].copy()
-        samples = bucket_samples(request["shape"].frames)
+        clips = request.clips.copy()
+        samples = bucket_samples(request.shape.frames)
         waves = np.zeros([len(clips), samples], np.int16)
-        refs = np.zeros([len(clips), self._reference_samples], np.int16)
+        refs = np.zeros([len(clips), REFERENCE_SAMPLES], np.int16)
         lengths, ref_lengths = np.zeros([2, len(clips)], np.int32)
         for row, clip in enumerate(clips):
             if clip < 0:
                 continue
             wave = self._try_read(int(clip))
-            other = self._try_read(int(request["references"][row]))
+            other = self._try_read(int(request.references[row]))
             if wave is None:
                 clips[row] = -1
                 continue
             lengths[row] = min(len(wave), samples)
             waves[row, : lengths[row]] = wave[: lengths[row]]
-            crop = self._crop(wave if other is None else other, request["crops"][row])
+            crop = self._crop(wave if other is None else other, request.crops[row])
             ref_lengths[row] = len(crop)
             refs[row, : len(crop)] = crop
         return clips, waves, lengths, refs, ref_lengths
 
     def _crop(self, wave: Any, draw: float) -> Any:
-        room = max(0, len(wave) - self._reference_samples)
+        room = max(0, len(wave) - REFERENCE_SAMPLES)
         start = int(draw * (room + 1))
-        return wave[start : start + self._reference_samples]
+        return wave[start : start + REFERENCE_SAMPLES]
 
     def _try_read(self, clip: int) -> Any:
         try:
@@ -277,10 +301,12 @@ class HostBatches:
                 )
             return None
 
-    def _read_in_threads(self, requests: Iterator[dict[str, Any]]) -> Iterator[HostBatch]:
+    def _read_in_threads(
+        self, requests: Iterable[_Request]
+    ) -> Iterator[tuple[LoaderState, HostBatch]]:
         """Let soundfile read and decode, a batch a thread."""
         pool = ThreadPoolExecutor(self._num_workers, thread_name_prefix="data-read")
-        waiting: deque[tuple[dict[str, Any], Future[tuple[Any, ...]]]] = deque()
+        waiting: deque[tuple[_Request, Future[tuple[Any, ...]]]] = deque()
         try:
             for request in requests:
                 waiting.append((request, pool.submit(self._read, request)))
@@ -294,33 +320,33 @@ class HostBatches:
             pool.shutdown(cancel_futures=True)
 
     def _read_natively(
-        self, paths: list[str], places: Callable[[Place], Iterator[Place]]
-    ) -> Iterator[HostBatch]:
+        self, paths: list[str], start: LoaderState, epochs: int | None
+    ) -> Iterator[tuple[LoaderState, HostBatch]]:
         """Let TensorFlow read and decode, without Python's lock; step in where it fails."""
-        coming = places((self._plan, self._start))
-        ready = iter(())
-        for place in coming:
-            request = self._request(*place)
+        while True:
+            asked: deque[_Request] = deque()  # of TensorFlow, and not yet back
             try:
-                arrays = next(ready, None) or next(
-                    ready := iter(self._native_dataset(paths, places(place)))
-                )
+                for arrays in self._native_dataset(paths, self._requests(start, epochs), asked):
+                    request = asked.popleft()
+                    yield self._finish(request, request.clips, *arrays)
+                return
             except (tf.errors.OpError, UnicodeDecodeError):
                 # (TensorFlow quotes the bytes of a garbled file in its message, and trips on them.)
-                ready = iter(())
-                yield self._finish(request, *self._read(request))
-            else:
-                yield self._finish(request, request["clips"], *arrays)
+                request = asked.popleft()
+            yield self._finish(request, *self._read(request))
+            start = request.state
 
-    def _native_dataset(self, paths: list[str], places: Iterator[Place]) -> tf.data.Dataset:
+    def _native_dataset(
+        self, paths: list[str], requests: Iterator[_Request], asked: deque[_Request]
+    ) -> tf.data.Dataset:
         def generate() -> Iterator[tuple[Any, ...]]:
-            for place in places:
-                request = self._request(*place)
+            for request in requests:
+                asked.append(request)
                 yield (
-                    [paths[i] if i >= 0 else "" for i in request["clips"]],
-                    [paths[i] if i >= 0 else "" for i in request["references"]],
-                    request["crops"],
-                    bucket_samples(request["shape"].frames),
+                    [paths[i] if i >= 0 else "" for i in request.clips],
+                    [paths[i] if i >= 0 else "" for i in request.references],
+                    request.crops,
+                    bucket_samples(request.shape.frames),
                 )
 
         specs = (
@@ -342,12 +368,10 @@ class HostBatches:
         rows = tf.shape(paths)[0]
         lengths = tf.minimum(counts[:rows], samples)
         waves = cut_samples(files[:rows], starts[:rows], lengths, samples)
-        cut_lengths = tf.minimum(counts[rows:], self._reference_samples)
+        cut_lengths = tf.minimum(counts[rows:], REFERENCE_SAMPLES)
         room = counts[rows:] - cut_lengths
         begins = tf.cast(crops * tf.cast(room + 1, tf.float64), tf.int32)
-        cut = cut_samples(
-            files[rows:], starts[rows:] + 2 * begins, cut_lengths, self._reference_samples
-        )
+        cut = cut_samples(files[rows:], starts[rows:] + 2 * begins, cut_lengths, REFERENCE_SAMPLES)
         return waves, lengths, cut, cut_lengths
 
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from myxtts.config.config import DataConfig
 from myxtts.data.audio import HOP, SAMPLE_RATE
-from myxtts.data.batching import BatchPlan, choose_buckets
+from myxtts.data.batching import BatchPlan
+from myxtts.data.buckets import choose_buckets
 from myxtts.data.clips import Verdict, check_clips
 from myxtts.data.manifests import DELIMITERS, Manifest, read_manifest
 from myxtts.data.table import ClipTable, judge_texts, make_table

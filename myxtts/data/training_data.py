@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from myxtts.config.config import DataConfig
-from myxtts.data.audio import bucket_samples
-from myxtts.data.batching import MASKED, Batch, BatchPlan, Bucket
-from myxtts.data.buckets import assign_buckets, rows_per_batch
+from myxtts.data.audio import REFERENCE_SECONDS, bucket_samples
+from myxtts.data.batching import MASKED, BatchPlan, PlannedBatch
+from myxtts.data.buckets import Bucket, assign_buckets, rows_per_batch
 from myxtts.data.clips import REMEDIES
-from myxtts.data.loader import REFERENCE_SECONDS, HostBatch, HostBatches, Plan
+from myxtts.data.loader import FIRST, BatchIterator, HostBatch, HostBatches, LoaderState, Plan
 from myxtts.data.prepare import PreparedData, plan_batches, prepare_data
 from myxtts.data.table import ClipTable, Ints
 from myxtts.errors import ConfigError, DataError
@@ -49,23 +49,24 @@ class DroppedClip(NamedTuple):
 class FixedPlan:
     """Batches in one order for ever."""
 
-    batches: tuple[Batch, ...]
+    batches: tuple[PlannedBatch, ...]
     seed: int = VALIDATION_SEED
     epoch: int = 0
 
     def __len__(self) -> int:
         return len(self.batches)
 
-    def __getitem__(self, position: int) -> Batch:
+    def __getitem__(self, position: int) -> PlannedBatch:
         return self.batches[position]
+
+    def for_epoch(self, epoch: int) -> FixedPlan:
+        """The same, whichever epoch."""
+        return self
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """The clips of a run and the batches made of them.
-
-    The `clips` of every batch count through the training clips and then the validation clips.
-    """
+    """The clips of a run and the batches made of them."""
 
     tokenizer: Tokenizer
     train: ClipTable
@@ -79,14 +80,10 @@ class TrainingData:
     _validation_plan: FixedPlan = field(repr=False)
     _static_shapes: bool = field(repr=False)
 
-    def batches(self, *, epoch: int = 0, position: int = 0) -> Iterator[HostBatch]:
-        """All batches from a place on, epoch after epoch for ever; each tells its own `place`.
-
-        The end of an epoch, which is where a run may have stopped, is the start of the next.
-        """
-        plan = self.plan.for_epoch(epoch)
-        plan.skip_to(position)  # refuses what is outside
-        return self._source.for_plan(plan, start=position).forever()
+    def batches(self, start: LoaderState = FIRST, *, epochs: int | None = None) -> BatchIterator:
+        """All batches from where a run is, to the end of so many epochs, or for ever."""
+        self.plan.for_epoch(start.epoch).check_position(start.position)
+        return self._source.batches(start, epochs=epochs)
 
     def validation_batches(self) -> Iterable[HostBatch]:
         """Every validation clip once; the same batches, crops and references each time."""
@@ -108,15 +105,10 @@ class TrainingData:
         shared = own is None or own.lost is self._source.lost
         return len(self._source.lost) + (0 if shared or own is None else len(own.lost))
 
-    def clip_names(self, indices: Iterable[int]) -> list[str]:
-        """The files behind the `clips` of a batch; masked rows are left out."""
-        first = len(self.train)
-        names = []
-        for index in map(int, indices):
-            table, row = (self.train, index) if index < first else (self.validation, index - first)
-            if index >= 0 and table is not None:
-                names.append(str(table.folder / table.paths[row]))
-        return names
+    def clips_before(self, state: LoaderState) -> list[str]:
+        """The files of the batch that led to this state."""
+        planned = self.plan.for_epoch(state.epoch)[state.position - 1]
+        return [str(self.train.folder / self.train.paths[i]) for i in planned.indices[planned.mask]]
 
     def write_dropped(self, path: Path) -> None:
         """Every dropped clip of all lists as CSV, whole or not at all; only a header if none."""
@@ -194,7 +186,7 @@ def prepare_training(
     fixed = _plan_validation(validation, plan, first_clip=len(train) if shared else 0)
 
     def open_source(
-        table: ClipTable, plan: Plan, *, num_references: int | None = None, first_clip: int = 0
+        table: ClipTable, plan: Plan, *, num_references: int | None = None
     ) -> HostBatches:
         work = len(table) if config.cache else int(np.count_nonzero(~table.native))
         if work:
@@ -207,14 +199,13 @@ def prepare_training(
             num_workers=config.num_workers,
             static_shapes=config.static_shapes != "off",
             num_references=num_references,
-            first_clip=first_clip,
             on_clip=on_clip,
         )
 
     source = open_source(whole, plan, num_references=len(train))
     validation_source = None
     if validation is not None:
-        own = source if shared else open_source(validation, fixed, first_clip=len(train))
+        own = source if shared else open_source(validation, fixed)
         # A tf.data pipeline takes half a second to start, each time: more than the reading itself.
         validation_source = own.for_plan(fixed, use_tf=False)
     return TrainingData(
@@ -311,7 +302,7 @@ def _plan_validation(table: ClipTable | None, plan: BatchPlan, *, first_clip: in
             indices = np.full(rows, MASKED, np.int64)
             some = members[start : start + rows]
             indices[: len(some)] = some
-            batches.append(Batch(indices, bucket))
+            batches.append(PlannedBatch(indices, bucket))
     return FixedPlan(tuple(batches))
 
 

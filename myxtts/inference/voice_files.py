@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from myxtts.config.config import ModelConfig, TokenizerKind
 from myxtts.errors import DataError, MyXTTSError
+from myxtts.models.weights import Arrays
 from myxtts.runs.checkpoints import Checkpoint, CheckpointStore, load_checkpoint
 from myxtts.text.languages import check_language
 from myxtts.text.tokenizers import Tokenizer, tokenizer_from_dict
@@ -22,9 +22,8 @@ from myxtts.text.tokenizers import Tokenizer, tokenizer_from_dict
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 FORMAT = "myxtts-voice"
 FORMAT_NUMBER = 1  # raised when older versions could not read the files any more
+SPEAKING = ("model", "ema")  # the files of a checkpoint that hold weights
 EXPORT_AGAIN = "copy it again, or make it anew with `myxtts export RUN_DIR OUT`"
-
-Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -54,16 +53,16 @@ def load_voice(path: str | Path) -> VoiceFiles:
     folder = Path(path).expanduser().resolve()
     if (folder / "checkpoints").is_dir():
         store = CheckpointStore(folder / "checkpoints")
-        checkpoint = store.latest()
+        checkpoint = store.latest(SPEAKING)
         if checkpoint is None:
             raise DataError(
                 f"The run {folder} has no whole checkpoint yet.", "train for longer, or another run"
             )
         training = checkpoint.state.get("config", {}).get("training", {})
         if training.get("early_stopping_patience") is not None:
-            checkpoint = store.best() or checkpoint
+            checkpoint = store.best(SPEAKING) or checkpoint
     elif (folder / "state.json").is_file():
-        checkpoint = load_checkpoint(folder)
+        checkpoint = load_checkpoint(folder, SPEAKING)
     elif (folder / CONFIG_FILE).is_file() or (folder / WEIGHTS_FILE).is_file():
         return _load_export(folder)
     else:

@@ -46,8 +46,10 @@ class ProducerConsumerPipeline:
     """Iterates over batches that live on the model device, prepared ahead on the data device.
 
     `source` yields host batches (nests of arrays or tensors); `process` runs on the data device,
-    best as a `tf.function`; `transfer` replaces the built-in copy to the model device.
-    Use it as a context manager: threads start on entry and end on exit.
+    best as a `tf.function`. Use it as a context manager: threads start on entry and end on exit.
+
+    A source whose iterator has `get_state()` (as ours and grain's have) is asked after every batch,
+    and the answer travels with the batch: `state` is where to go on behind the one taken last.
 
     The buffers are counted in batches: `buffer_size` on the host, `prefetch_buffer_size` on the
     data device, `depth` on the model device. `batch_spec` describes the largest batch, so that a
@@ -62,7 +64,6 @@ class ProducerConsumerPipeline:
         *,
         plan: DevicePlan,
         process: Callable[[Batch], Batch] | None = None,
-        transfer: Callable[[Batch], Batch] | None = None,
         depth: int = 3,
         prefetch_buffer_size: int = 4,
         buffer_size: int = 50,
@@ -93,7 +94,6 @@ class ProducerConsumerPipeline:
         self.plan = plan
         self._source = source
         self._process_function = process
-        self._transfer_function = transfer or (lambda batch: copy_to_model_device(batch, plan))
         self._start_delay = model_start_delay
         self._stall_timeout = stall_timeout
         self._stop_when = stop_when
@@ -110,6 +110,7 @@ class ProducerConsumerPipeline:
         self._warm = False
         self._announced = False
         self._iterator: Iterator[Batch] | None = None
+        self.state: Any = None
         self._consumer = threading.current_thread()
         self._stages = self._make_stages()
         self._watchdog = threading.Thread(
@@ -215,6 +216,7 @@ class ProducerConsumerPipeline:
                 log.info("Model training starting now%s", self.plan.note)
         got = meter.enter(BUSY)
         self.telemetry.delivered(at=got, waited=got - asked, shape=item.shape, ready=ready)
+        self.state = item.state
         return item.data
 
     @contextlib.contextmanager
@@ -277,6 +279,8 @@ class ProducerConsumerPipeline:
             item.data = next(self._iterator)
         except StopIteration:
             raise EndOfBatches from None
+        if hasattr(self._iterator, "get_state"):
+            item.state = self._iterator.get_state()
         return item
 
     def _process(self, item: Item) -> Item:
@@ -290,14 +294,15 @@ class ProducerConsumerPipeline:
         wait_for_gpu(tensors, device)
         nbytes = batch_bytes(tensors)
         self._check_budget(raw_bytes, nbytes)
-        return Item(ready, nbytes, " ".join("x".join(map(str, t.shape)) for t in tensors))
+        shape = " ".join("x".join(map(str, t.shape)) for t in tensors)
+        return Item(ready, item.state, nbytes, shape)  # a new one: this thread may keep the old
 
     def _transfer(self, item: Item) -> Item:
         if self.plan.data_device == self.plan.model_device:
             return item  # one device does both jobs: there is nothing to cross
-        moved = self._transfer_function(item.data)
+        moved = copy_to_model_device(item.data, self.plan)
         self.telemetry.transferred_bytes += item.nbytes
-        return Item(moved, item.nbytes, item.shape)
+        return Item(moved, item.state, item.nbytes, item.shape)
 
     # -- memory --
 

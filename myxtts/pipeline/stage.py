@@ -15,9 +15,10 @@ from myxtts.pipeline.telemetry import BUSY, IDLE, WAITING_INPUT, WAITING_ROOM, S
 
 @dataclass(slots=True)
 class Item:
-    """A batch on its way, with what the telemetry wants to know of it."""
+    """A batch on its way, with what others want to know of it."""
 
     data: Any  # a nest of arrays or tensors
+    state: Any = None  # where its source goes on behind it
     nbytes: int = 0
     shape: str = ""
 

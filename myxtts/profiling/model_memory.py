@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from myxtts.config.config import ModelConfig
-from myxtts.data.audio import NUM_MELS, SAMPLE_RATE, bucket_samples, num_frames
+from myxtts.data.audio import NUM_MELS, REFERENCE_SAMPLES, bucket_samples, num_frames
 from myxtts.text.languages import LANGUAGES
 
 FLOAT = 4  # bytes
-REFERENCE_SAMPLES = 3 * SAMPLE_RATE  # as the loader cuts references; it would load TensorFlow
 REFERENCE_FRAMES: int = num_frames(REFERENCE_SAMPLES)
 KERNEL, LATENTS, TIME_FEATURES = 5, 32, 16
 PREDICTOR_BLOCKS = 2
@@ -125,14 +124,14 @@ def raw_batch_bytes(shape: BatchShape) -> int:
 
 def ready_batch_bytes(shape: BatchShape) -> int:
     """A batch as the model gets it."""
-    frame = FLOAT * (NUM_MELS + 2) + 1  # mels, pitch and energy, voicing
+    frame = FLOAT * (NUM_MELS + 1) + 1  # mels, pitch, voicing
     reference = FLOAT * (NUM_MELS + 1)
     row = shape.frames * frame + REFERENCE_FRAMES * reference + 4 * shape.tokens
     return shape.rows * (row + _SMALL_COLUMNS + 2 * 4) + _ONCE
 
 
-_SMALL_COLUMNS = 3 * 4 + 8  # token length, speaker, language; the clip's number
-_ONCE = 2 * 4 + 2 * 8  # seed, place
+_SMALL_COLUMNS = 2 * 4  # token length, language
+_ONCE = 2 * 4  # seed
 
 
 # -- activations: what the forward pass keeps for the backward pass --

@@ -99,7 +99,6 @@ def _measure_together(
         bench.source(),
         plan=bench.plan,
         process=bench.process,
-        transfer=bench.transfer,
         depth=data.pipeline_depth,
         prefetch_buffer_size=data.prefetch_buffer_size,
         buffer_size=HOST_BUFFER,

@@ -99,14 +99,14 @@ def _readers(trainer: XTTSTrainer) -> dict[str, Callable[[], Batches]]:
     def from_files(*, use_tf: bool) -> Batches:
         return HostBatches(
             table, plan, num_workers=1, use_tf=use_tf, static_shapes=static
-        ).forever()
+        ).batches()
 
     def from_cold_files() -> Batches:
         _forget_files(paths or ())
         return from_files(use_tf=settings.use_tf_native_loading)
 
     def from_cache() -> Batches:
-        return HostBatches(table, plan, waves=cached, static_shapes=static).forever()
+        return HostBatches(table, plan, waves=cached, static_shapes=static).batches()
 
     readers: dict[str, Callable[[], Batches]]
     if settings.cache is not None:

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,9 +91,9 @@ class CheckpointStore:
         """Return the steps saved, in order; a folder bears such a name only once it is whole."""
         return sorted({step for step, _ in self._folders()})
 
-    def latest(self) -> Checkpoint | None:
+    def latest(self, groups: Collection[str] | None = None) -> Checkpoint | None:
         """Load the newest whole checkpoint; a damaged one is warned of and skipped."""
-        return _first_whole(folder for _, folder in reversed(self._folders()))
+        return _first_whole((folder for _, folder in reversed(self._folders())), groups)
 
     def set_aside_after(self, step: int) -> None:
         """Let a run go on from an earlier step: those behind it are kept, under other names."""
@@ -104,10 +104,11 @@ class CheckpointStore:
             folder.rename(aside)
             log.info("Going back to step %d: %s is now %s", step, folder.name, aside.name)
 
-    def best(self) -> Checkpoint | None:
+    def best(self, groups: Collection[str] | None = None) -> Checkpoint | None:
         """Load the checkpoint last saved as the best."""
         folders = self._folders()[::-1]
-        return _first_whole(f for best in self._best_steps() for s, f in folders if s == best)
+        found = (f for best in self._best_steps() for s, f in folders if s == best)
+        return _first_whole(found, groups)
 
     def _folders(self) -> list[tuple[int, Path]]:
         """Return steps and folders, oldest first; one being replaced comes before its successor."""
@@ -170,13 +171,18 @@ class CheckpointStore:
         shutil.rmtree(condemned)
 
 
-def load_checkpoint(folder: Path) -> Checkpoint:
-    """Load one checkpoint, every byte of it checked; nothing is ever unpickled."""
+def load_checkpoint(folder: Path, groups: Collection[str] | None = None) -> Checkpoint:
+    """Load one checkpoint, every byte of it checked; nothing is ever unpickled.
+
+    With `groups` only these files are read: who speaks has no use for the optimiser's.
+    """
     file = Path(folder) / STATE_FILE
     try:
         record = _read_state(file)
         tensors = {}
         for group, facts in record["files"].items():
+            if groups is not None and group not in groups:
+                continue
             file = Path(folder) / f"{group}.safetensors"
             if (size := file.stat().st_size) != facts["size"]:
                 raise ValueError(f"{size} bytes long instead of {facts['size']}")
@@ -190,10 +196,10 @@ def load_checkpoint(folder: Path) -> Checkpoint:
         raise CheckpointError(f"{file} cannot be used: {reason}.", remedy) from error
 
 
-def _first_whole(folders: Iterable[Path]) -> Checkpoint | None:
+def _first_whole(folders: Iterable[Path], groups: Collection[str] | None) -> Checkpoint | None:
     for folder in folders:
         try:
-            return load_checkpoint(folder)
+            return load_checkpoint(folder, groups)
         except CheckpointError as error:
             log.warning("Skipped a damaged checkpoint: %s", error.problem)
     return None

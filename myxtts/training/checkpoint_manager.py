@@ -17,7 +17,7 @@ from myxtts.training.stopping import EarlyStopping
 log = logging.getLogger(__name__)
 
 
-class Keeper:
+class CheckpointManager:
     """Saves a run. A save that fails is warned of, and training goes on."""
 
     def __init__(

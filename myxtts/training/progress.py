@@ -128,10 +128,6 @@ class TrainingProgress:
         if self._history is not None:
             self._history.add(event)
 
-    def note(self, message: str, *args: object) -> None:
-        """Log something worth a line, such as a saved checkpoint; it appears above the panel."""
-        log.info(message, *args)
-
     @property
     def steps_per_second(self) -> float | None:
         """The rate of the last half minute; None until two steps are done.

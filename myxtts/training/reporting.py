@@ -9,10 +9,10 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import tensorflow as tf
 
+from myxtts.data.loader import LoaderState
 from myxtts.data.training_data import TrainingData
 from myxtts.errors import TrainingDivergedError
 from myxtts.pipeline.devices import DevicePlan, RoleName
@@ -34,16 +34,15 @@ _ROLES: tuple[RoleName, ...] = ("data", "model")
 class LossReport:
     """Collects the losses of each batch, still on the device, and reports their means."""
 
-    def __init__(self, step: TrainStep, data: TrainingData | None) -> None:
-        self._step, self._data = step, data
+    def __init__(self, step: TrainStep) -> None:
+        self._step = step
         self._losses: list[Losses] = []
-        self._clips: deque[Any] = deque(maxlen=MOST_SKIPPED_IN_A_ROW * step.grad_accum)
+        self._states: deque[LoaderState] = deque(maxlen=MOST_SKIPPED_IN_A_ROW * step.grad_accum)
 
-    def add(self, batch: Any, losses: Losses) -> None:
-        """Remember a batch's losses and, should they go wrong, its clips."""
+    def add(self, losses: Losses, state: LoaderState) -> None:
+        """Remember a batch's losses and, should they go wrong, which batch it was."""
         self._losses.append(losses)
-        if isinstance(batch, dict) and "clips" in batch:
-            self._clips.append(batch["clips"])
+        self._states.append(state)
 
     def write(
         self, at: int, events: RunLog, progress: TrainingProgress, **more: float
@@ -70,13 +69,14 @@ class LossReport:
         )
         return values
 
-    def refuse_endless_skipping(self, last_good: str) -> None:
+    def refuse_endless_skipping(self, data: TrainingData | None, last_good: str) -> None:
         """Stop a run of which no update gets through: it will not mend by itself."""
         in_a_row = int(self._step.skipped_in_a_row)
         if in_a_row < MOST_SKIPPED_IN_A_ROW:
             return
-        clips = [int(clip) for batch in self._clips for clip in batch.numpy() if clip >= 0]
-        names = map(str, clips) if self._data is None else self._data.clip_names(clips)
+        names = [
+            name for state in self._states if data is not None for name in data.clips_before(state)
+        ]
         raise TrainingDivergedError(
             f"The loss or its gradient was not finite in {in_a_row} updates in a row. None of them "
             f"changed the weights; the last good checkpoint is {last_good}. The clips in these "
@@ -101,7 +101,7 @@ class PipelineReport:
             self._write(at, batches, events)
 
     @contextlib.contextmanager
-    def last_words(
+    def final(
         self, batches: ProducerConsumerPipeline, run: Path, state: RunState, events: RunLog
     ) -> Iterator[None]:
         """However the run ends: its last event, and the timeline of its last minutes."""

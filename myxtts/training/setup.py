@@ -7,17 +7,19 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig, XTTSConfig
+from myxtts.data.device_stage import Augmentation, make_device_stage
 from myxtts.data.training_data import TrainingData, prepare_training
 from myxtts.errors import ConfigError, DeviceError
 from myxtts.inference.voice_files import VoiceFiles, load_voice
 from myxtts.pipeline.devices import DevicePlan, Mode
 from myxtts.runs.checkpoints import Checkpoint, load_checkpoint
+from myxtts.runs.events import RunLog
 from myxtts.runs.folder import RunFolder
 from myxtts.text.tokenizers import Tokenizer, tokenizer_from_dict
 from myxtts.training.fine_tuning import describe_match, joined_tokenizer, load_matching_weights
@@ -27,6 +29,9 @@ from myxtts.training.schedule import WarmUpCosine
 from myxtts.training.snapshot import RunState
 from myxtts.training.step import TrainStep, check_placement
 from myxtts.training.stopping import EarlyStopping
+
+if TYPE_CHECKING:
+    from myxtts.training.trainer import XTTSTrainer
 
 log = logging.getLogger(__name__)
 
@@ -238,6 +243,32 @@ def make_model(
         jit_compile=training.xla,
     )
     return model, schedule, step
+
+
+def device_stages(config: XTTSConfig, plan: DevicePlan) -> tuple[Any, Any]:
+    """What prepares batches to train on, and those to validate on, which are never varied."""
+    data, compiled = config.data, config.training.xla_process
+    on_cpu = plan.data_device.startswith("/CPU")
+    plain = make_device_stage(jit_compile=compiled, on_cpu=on_cpu)
+    varied = Augmentation(gain_db=data.augment_gain_db, noise_db=data.augment_noise_db)
+    if varied == Augmentation():
+        return plain, plain
+    return make_device_stage(varied, jit_compile=compiled, on_cpu=on_cpu), plain
+
+
+def open_log(trainer: XTTSTrainer) -> RunLog:
+    """Everything the run tells from now on goes there."""
+    training, run = trainer.config.training, trainer.run
+    return RunLog(
+        run.events_file,
+        tensorboard_dir=training.tensorboard_log_dir or run.tensorboard_dir,
+        wandb=training.wandb,
+        config=trainer.config.model_dump(mode="json"),
+        run_name=run.path.name,
+        resumed_at=trainer.state.step,
+        devices=trainer.plan,
+        on_event=trainer.progress.observe,
+    )
 
 
 def start_from(

@@ -120,8 +120,8 @@ class TrainStep:
             self.micro_rows = smaller
         return smaller
 
-    def parts(self, batch: Any) -> Iterator[Any]:
-        """A batch as it is worked on: whole, or in parts once memory ran out."""
+    def micro_batches(self, batch: Any) -> Iterator[Any]:
+        """A batch as it is worked on: whole, or in micro-batches once memory ran out."""
         rows = num_rows(batch)
         size = min(self.micro_rows or rows, rows)
         return (_slice(batch, at, at + size) for at in range(0, rows, size))
@@ -129,18 +129,18 @@ class TrainStep:
     def _add_gradients(self, batch: Any) -> Losses:
         rows = num_rows(batch)
         size = min(self.micro_rows or rows, rows)
-        parts = []
+        done = []
         while self._rows_done < rows:  # where memory ran out, the next call goes on from here
-            part = _slice(batch, self._rows_done, self._rows_done + size)
-            losses, gradients = self._gradients(part)
+            micro_batch = _slice(batch, self._rows_done, self._rows_done + size)
+            losses, gradients = self._gradients(micro_batch)
             first = self._gradient_sum is None
             weight = losses["weight"]
             self._gradient_sum = gradients if first else self._gradient_sum + gradients
             self._weight_sum = weight if first else self._weight_sum + weight
             self._rows_done += size
-            parts.append(losses)
+            done.append(losses)
         self._rows_done = 0
-        return weighted_mean(parts)
+        return weighted_mean(done)
 
     def _finish_update(self) -> tf.Tensor:
         norm = self._update(self._gradient_sum, self._weight_sum)
@@ -275,22 +275,22 @@ def _slice(batch: Any, start: int, stop: int) -> Any:
 
 
 def _split(batch: Any) -> tuple[Any, dict[str, Any]]:
-    """What a batch has for each clip, and what it has once: its seed and its place."""
+    """What a batch has for each clip, and what it has once: its seed."""
     if not isinstance(batch, dict):
         return batch, {}
-    whole = {name: batch[name] for name in ("seed", "place") if name in batch}
+    whole = {name: batch[name] for name in ("seed",) if name in batch}
     return {name: batch[name] for name in batch if name not in whole}, whole
 
 
-def weighted_mean(parts: list[Losses]) -> Losses:
+def weighted_mean(losses: list[Losses]) -> Losses:
     """The losses of several batches as if they were one."""
-    if len(parts) == 1:
-        return dict(parts[0])
-    parts = [{"weight": tf.constant(1.0), **part} for part in parts]
-    weight = tf.add_n([part["weight"] for part in parts])
+    if len(losses) == 1:
+        return dict(losses[0])
+    losses = [{"weight": tf.constant(1.0), **each} for each in losses]
+    weight = tf.add_n([each["weight"] for each in losses])
     mean = {
-        name: tf.add_n([part[name] * part["weight"] for part in parts]) / tf.maximum(weight, 1e-6)
-        for name in parts[0]
+        name: tf.add_n([each[name] * each["weight"] for each in losses]) / tf.maximum(weight, 1e-6)
+        for name in losses[0]
     }
     return {**mean, "weight": weight}
 

@@ -34,11 +34,6 @@ class StopRequest:
         """`SIGTERM` or `SIGINT`, for the log; empty until asked."""
         return "" if self.signal_number is None else signal.Signals(self.signal_number).name
 
-    @property
-    def exit_code(self) -> int:
-        """What the process should exit with: 128 + the signal's number, 0 if none came."""
-        return 0 if self.signal_number is None else 128 + self.signal_number
-
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is not threading.main_thread():
             log.debug("Not the main thread: signals do not stop this run")

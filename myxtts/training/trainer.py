@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,22 +14,21 @@ import tensorflow as tf
 from typing_extensions import Self
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.device_stage import make_device_stage
 from myxtts.data.feature_batches import batch_from_features
+from myxtts.data.loader import BatchIterator, LoaderState
 from myxtts.errors import ConfigError, MemoryBudgetError
 from myxtts.models.xtts import XTTS
 from myxtts.pipeline.devices import DevicePlan, Mode, configure_devices
 from myxtts.pipeline.engine import ProducerConsumerPipeline
 from myxtts.pipeline.leaks import LeakWatch
 from myxtts.pipeline.transfer import copy_to_model_device, put_on_device
-from myxtts.runs.events import RunLog
 from myxtts.training import setup
 from myxtts.training.capacity import warn_of_misfits, what_would_fit
-from myxtts.training.checkpoint_manager import Keeper
+from myxtts.training.checkpoint_manager import CheckpointManager
 from myxtts.training.progress import TrainingProgress
 from myxtts.training.reporting import LossReport, PipelineReport
 from myxtts.training.snapshot import restore_snapshot
-from myxtts.training.sources import Place, foreign_batches, own_batches, planned_steps
+from myxtts.training.sources import foreign_batches, planned_steps
 from myxtts.training.step import Losses, num_rows
 from myxtts.training.stopping import StopRequest
 from myxtts.training.tracing import TraceWatch, describe_shape, planned_shape
@@ -61,7 +59,7 @@ class XTTSTrainer:
         *,
         progress: TrainingProgress | None = None,
     ) -> None:
-        self.config = config
+        self.config = config = config.model_copy(deep=True)  # the run settles some of them
         self.progress = progress or TrainingProgress(total_steps=None)
         self.plan = self._configure_devices()
         self.model_device = self.plan.model_device
@@ -91,7 +89,7 @@ class XTTSTrainer:
         if source is not None:
             tokenizer = None if self.data is None else self.data.tokenizer
             setup.start_from(source, self.step, tokenizer, speakers)
-        self._keeper = Keeper(
+        self._checkpoints = CheckpointManager(
             self.run.checkpoints,
             config=config,
             step=self.step,
@@ -101,13 +99,11 @@ class XTTSTrainer:
             speakers=speakers,
             resumed=saved is not None,
         )
-        self._losses = LossReport(self.step, self.data)
+        self._losses = LossReport(self.step)
         self._pipeline_report = PipelineReport(self.plan, self.progress)
         self._traces = TraceWatch(_planned_shapes(self.data))
         self._leaks = LeakWatch(self.plan)
-        self._stage = make_device_stage(
-            jit_compile=training.xla_process, on_cpu="CPU" in self.plan.data_device
-        )
+        self._stage, self._plain_stage = setup.device_stages(config, self.plan)
         self._validator = Validator(
             self.step,
             device=self.model_device,
@@ -135,48 +131,46 @@ class XTTSTrainer:
         training = self.config.training
         training.epochs = epochs or training.epochs
         self.stop_after(planned_steps(training, self.data, train_dataset) or UNKNOWN_LENGTH)
-        self._places: deque[Place] = deque()  # of the batches under way, in their order
         self._stop = StopRequest()
         self.step.drop_gradients()
         self._first_step = self.state.step
         self._began = time.monotonic() - self.state.seconds
         losses: Losses = {}
         run, report = self.run.path, self._pipeline_report
-        with self.progress, self._open_log() as self.log, self._stop:
+        with self.progress, setup.open_log(self) as self.log, self._stop:
             try:
                 with (
                     self._pipeline(*self._source(train_dataset)) as batches,
-                    report.last_words(batches, run, self.state, self.log),
+                    report.final(batches, run, self.state, self.log),
                 ):
                     for batch in batches:
                         losses = self._train_step_impl(batch)
-                        place = self._places.popleft()
-                        self._losses.add(batch, losses)
+                        self._losses.add(losses, batches.state)
                         if self.step.at_update:
-                            self._count_update(place, losses, on_step)
+                            self._count_update(batches.state, losses, on_step)
                             self._do_what_is_due(val_dataset, batches)
                         if self._stop or self._is_done:
                             break
                     else:
                         # The last epoch's last few batches; a run asked to stop does them again.
                         if not self._stop and self.step.apply_what_is_left():
-                            self._count_update(place, losses, on_step)
+                            self._count_update(batches.state, losses, on_step)
                 if self._stop:
                     log.info("Stopped by %s at step %d", self._stop.signal_name, self.state.step)
                 elif self.state.step > self._first_step:
                     self._finish(val_dataset)
-                self._keeper.save_if_new(self.log)
+                self._checkpoints.save_if_new(self.log)
             except tf.errors.ResourceExhaustedError as error:
-                self._keeper.rescue(self.log)
+                self._checkpoints.rescue(self.log)
                 raise MemoryBudgetError(
                     f"A device ran out of memory outside the training step: {error.message}",
                     "a smaller --batch-size or --prefetch-buffer-size, or more --data-gpu-memory "
                     "(--model-gpu-memory if it was while validating)",
                 ) from error
             except Exception:
-                self._keeper.rescue(self.log)
+                self._checkpoints.rescue(self.log)
                 raise
-        self._keeper.raise_if_unsaved()
+        self._checkpoints.raise_if_unsaved()
         stats = batches.stats()
         if (reason := stats.explain_variation()) is not None:
             log.warning("%s", reason)
@@ -209,22 +203,22 @@ class XTTSTrainer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- the phases, named; the pipeline calls the first two on threads of their own --
+    # -- the phases, named; the pipeline calls the first on a thread of its own --
 
     def _preprocess_on_data_gpu(self, batch: Any) -> Any:
         """Work on the data device: features from waveforms, where a batch holds any."""
-        if isinstance(batch, dict) and "waves" in batch:
+        if _holds_waves(batch):
             return self._stage(batch)
         if isinstance(self.model, XTTS):
             return batch_from_features(batch, vocab_size=self.config.model.vocab_size)
         return batch
 
     def _transfer_to_model_gpu(self, batch: Any) -> Any:
-        """Copy a processed batch to the model device."""
+        """Copy a processed batch to the model device, as the pipeline does."""
         return copy_to_model_device(batch, self.plan)
 
     def _train_step_impl(self, batch: Any) -> Losses:
-        """Update the model on the model device; where memory runs out, in smaller parts."""
+        """Update the model on the model device; where memory runs out, in micro-batches."""
         if not self.step.built:
             self._build_step(batch)
         while True:
@@ -238,10 +232,10 @@ class XTTSTrainer:
 
     # -- between two steps --
 
-    def _count_update(self, place: Place, losses: Losses, on_step: OnStep | None) -> None:
-        """An update is done, and the run is behind the batch from this place."""
+    def _count_update(self, state: LoaderState, losses: Losses, on_step: OnStep | None) -> None:
+        """An update is done, and the run goes on from this state of its data."""
         self.state.step += 1
-        self.state.epoch, self.state.position = place.epoch, place.position + 1
+        self.state.epoch, self.state.position = state
         self.state.seconds = time.monotonic() - self._began
         self._after_step()
         if on_step is not None:
@@ -263,17 +257,17 @@ class XTTSTrainer:
         else:
             self.progress.update(step)
         if step % SKIP_CHECK_STEPS == 0:
-            self._losses.refuse_endless_skipping(self._keeper.describe())
+            self._losses.refuse_endless_skipping(self.data, self._checkpoints.describe())
         validates, samples = (
             step % every == 0 for every in (training.validation_steps, training.sample_steps)
         )
-        if validates or samples or self._keeper.is_due:
+        if validates or samples or self._checkpoints.is_due:
             with batches.paused():
                 best = validates and self._validate(val_dataset)
                 if samples:
                     self._validator.sample(self.log)
-                if best or self._keeper.is_due:
-                    self._keeper.save(self.log, best=best)
+                if best or self._checkpoints.is_due:
+                    self._checkpoints.save(self.log, best=best)
 
     @property
     def _is_done(self) -> bool:
@@ -291,7 +285,7 @@ class XTTSTrainer:
         if self.data is not None and self.data.num_lost:
             log.warning("%d clips could no longer be read", self.data.num_lost)
         if not self._validator.is_up_to_date and self._validate(val_dataset):
-            self._keeper.save(self.log, best=True)
+            self._checkpoints.save(self.log, best=True)
         self._validator.sample(self.log)
 
     def _validate(self, val_dataset: Iterable[Any] | None) -> bool:
@@ -305,14 +299,15 @@ class XTTSTrainer:
         )
 
     def _prepare(self, host_batch: Any) -> Any:
-        """All phases before the step at once, for the few batches of a validation."""
+        """All phases before the step at once, for the few batches of a validation; never varied."""
         batch, _ = put_on_device(host_batch, self.plan.data_device)
+        varied = self._stage is not self._plain_stage and _holds_waves(batch)
         with tf.device(self.plan.data_device):
-            batch = self._preprocess_on_data_gpu(batch)
+            batch = self._plain_stage(batch) if varied else self._preprocess_on_data_gpu(batch)
         return self._transfer_to_model_gpu(batch)
 
     def _make_room(self, batch: Any, error: Exception) -> None:
-        """Memory ran out: go on in smaller parts if that was asked for, or say what would fit."""
+        """Memory ran out: go on in micro-batches if that was asked for, or say what would fit."""
         rows = num_rows(batch)
         micro = self.step.micro_rows or rows
         ways = what_would_fit(self.config, self.plan, micro_batch=micro)
@@ -346,46 +341,27 @@ class XTTSTrainer:
             restore_snapshot(self.step, self._saved.tensors)
             self._saved = None  # as large as the model and its optimiser together
 
-    def _open_log(self) -> RunLog:
-        training = self.config.training
-        return RunLog(
-            self.run.events_file,
-            tensorboard_dir=training.tensorboard_log_dir or self.run.tensorboard_dir,
-            wandb=training.wandb,
-            config=self.config.model_dump(mode="json"),
-            run_name=self.run.path.name,
-            resumed_at=self.state.step,
-            devices=self.plan,
-            on_event=self.progress.observe,
-        )
-
-    def _source(self, dataset: Iterable[Any] | None) -> tuple[Iterator[Any], Any]:
+    def _source(self, dataset: Iterable[Any] | None) -> tuple[BatchIterator, Any]:
         """The batches still to come, and the description of the largest."""
+        training = self.config.training
+        start = LoaderState(self.state.epoch, self.state.position)
+        epochs = training.epochs if training.max_steps is None else None
         if self._is_done:
             log.warning(
                 "This run is finished, at step %d; to go on give it more --epochs or --max-steps%s",
                 self.state.step,
                 ", or more patience" if self.stopping.should_stop else "",
             )
-            return iter(()), None
+            return BatchIterator(iter(()), start), None
         if dataset is not None:
             spec = getattr(dataset, "element_spec", None)
-            batches = foreign_batches(dataset, self.state, self.config.training)
-        elif self.data is not None:
-            spec = self.data.largest_batch_spec()
-            batches = own_batches(self.data, self.state, self.config.training)
-        else:
-            raise ConfigError(
-                "There is no training data.",
-                "set data.train_data in the config, or give train() a data set of batches",
-            )
-
-        def noting_places() -> Iterator[Any]:
-            for place, batch in batches:
-                self._places.append(place)
-                yield batch
-
-        return noting_places(), spec
+            return foreign_batches(dataset, start, epochs=epochs), spec
+        if self.data is not None:
+            return self.data.batches(start, epochs=epochs), self.data.largest_batch_spec()
+        raise ConfigError(
+            "There is no training data.",
+            "set data.train_data in the config, or give train() a data set of batches",
+        )
 
     def _pipeline(self, source: Iterable[Any], batch_spec: Any) -> ProducerConsumerPipeline:
         data = self.config.data
@@ -394,7 +370,6 @@ class XTTSTrainer:
             source,
             plan=self.plan,
             process=self._preprocess_on_data_gpu,
-            transfer=self._transfer_to_model_gpu,
             depth=data.pipeline_depth,
             prefetch_buffer_size=data.prefetch_buffer_size,
             buffer_size=data.host_buffer_size(two_devices=self.plan.mode is Mode.MULTI),
@@ -403,6 +378,10 @@ class XTTSTrainer:
             batch_spec=batch_spec,
             stop_when=lambda: bool(self._stop),
         )
+
+
+def _holds_waves(batch: Any) -> bool:
+    return isinstance(batch, dict) and "waves" in batch
 
 
 def _planned_shapes(data: Any) -> set[str]:

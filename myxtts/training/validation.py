@@ -59,17 +59,17 @@ class Validator:
         stop_when: Callable[[], bool],
     ) -> bool:
         """Measure on the data set, or on our own clips; True if it is the best result yet."""
-        parts = []
+        measured = []
         with self._step.averaged_weights(), tf.device(self._device):
             for batch in self._batches(dataset):
                 if stop_when():  # a long validation must not outlive the patience of who asked
                     return False
-                for part in self._step.parts(batch):
+                for micro_batch in self._step.micro_batches(batch):
                     iterations = self._step.optimizer.iterations
-                    parts.append(self.evaluate(part, step=iterations, training=False))
-            means = weighted_mean(parts) if parts else {}
+                    measured.append(self.evaluate(micro_batch, step=iterations, training=False))
+            means = weighted_mean(measured) if measured else {}
         self._validated_step = self._state.step
-        if not parts:
+        if not measured:
             self._warn_of_no_batch()
             return False
         losses = {name: float(value) for name, value in means.items()}
