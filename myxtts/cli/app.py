@@ -17,6 +17,7 @@ from myxtts.cli.export import export
 from myxtts.cli.monitor import monitor
 from myxtts.cli.plan import plan
 from myxtts.cli.profile import profile
+from myxtts.cli.setting_flags import GroupedCommand
 from myxtts.cli.synthesize import synthesize
 from myxtts.cli.train import train
 from myxtts.cli.validate import validate
@@ -30,11 +31,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help keeps every flag whole when piped through grep
 )
-app.command()(train)
-app.command()(validate)
+app.command(cls=GroupedCommand)(train)
+app.command(cls=GroupedCommand)(validate)
 app.command()(demo)
-app.command()(profile)
-app.command()(plan)
+app.command(cls=GroupedCommand)(profile)
+app.command(cls=GroupedCommand)(plan)
 app.command()(monitor)
 app.command()(synthesize)
 app.command()(export)

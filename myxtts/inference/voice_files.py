@@ -12,7 +12,8 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
-from myxtts.config.config import ModelConfig, TokenizerKind
+from myxtts.config.config import ModelConfig
+from myxtts.config.data import TokenizerKind
 from myxtts.errors import DataError, MyXTTSError
 from myxtts.models.weights import Arrays
 from myxtts.runs.checkpoints import Checkpoint, CheckpointStore, load_checkpoint
