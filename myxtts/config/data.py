@@ -75,6 +75,13 @@ class DataConfig(Settings):
         flag="--language CODE",
         group="Data",
     )
+    allow_few: bool = setting(
+        False,
+        "Train even where most of the clips were dropped.",
+        fa="حتی اگر بیشتر قطعه‌ها کنار گذاشته شده‌اند آموزش بده.",
+        flag="--allow-few",
+        group="Data",
+    )
     tokenizer: TokenizerKind = setting(
         "auto",
         "What reads the texts. `auto` takes phonemes where espeak-ng is installed, else "
