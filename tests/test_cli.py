@@ -82,6 +82,19 @@ def test_an_error_is_problem_and_remedy_without_a_traceback():
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize("command", ["train", "profile"])
+def test_missing_gpus_are_refused_before_tensorflow_is_loaded(command, tmp_path):
+    program = (
+        "import sys\nfrom myxtts.cli.app import main\n"
+        f"try: main([{command!r}, '--train-data', {str(tmp_path)!r}, *'--data-gpu 0 --model-gpu 1'"
+        ".split()])\nfinally: print('loaded:', 'tensorflow' in sys.modules)"
+    )
+    result = run_python(["-c", program], CUDA_VISIBLE_DEVICES="-1")
+    assert result.returncode == 2
+    assert "Multi-GPU requires at least 2 GPUs" in result.stderr
+    assert result.stdout == "loaded: False\n"
+
+
 def test_a_folder_that_is_not_there_is_said():
     result = run_python(["train_main.py", "--train-data", "nowhere"])
     assert result.returncode == 2

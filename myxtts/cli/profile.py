@@ -66,10 +66,12 @@ def profile(
 
 def profile_settings(config: Path | None, given: Given) -> XTTSConfig:
     """The settings to measure; without data those that suit the built-in corpus."""
+    from myxtts.pipeline.devices import check_machine
     from myxtts.pipeline.request import check_request
 
     settings = load_settings(config, given)
     check_request(settings.data.device_request())
+    check_machine(settings.data.device_request())
     folder = settings.data.train_data
     if folder is not None and not folder.exists():
         raise ConfigError(

@@ -32,6 +32,7 @@ def train(
     """
     start_logging()
     from myxtts.config.config import TrainingConfig
+    from myxtts.pipeline.devices import check_machine
     from myxtts.pipeline.request import check_request
 
     if given.get("training.resume") == "require" and config is None:
@@ -44,6 +45,7 @@ def train(
         typer.echo(settings.to_yaml(), nl=False)
         return
     _check_data(settings)
+    check_machine(settings.data.device_request())
     _train(settings)
 
 

@@ -9,6 +9,7 @@ import yaml
 from pydantic import Field
 from typing_extensions import Self
 
+from myxtts import documents
 from myxtts.config.data import DataConfig
 from myxtts.config.model import ModelConfig
 from myxtts.config.settings import Settings
@@ -38,35 +39,15 @@ class XTTSConfig(Settings):
         return text
 
 
-class _StrictLoader(yaml.SafeLoader):
-    """A safe loader that refuses a key given twice, of which YAML would silently take the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise yaml.constructor.ConstructorError(
-                    None, None, "a key must be a name", key.start_mark
-                )
-            if key.value in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"{key.value} twice", key.start_mark
-                )
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """The sections of a YAML config file, not yet checked."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        values = documents.read_yaml(path)
+    except OSError as error:
         raise ConfigError(
-            f"The config file {path} cannot be read: {error}", "check the path"
+            f"The config file {path} cannot be read: {error.strerror}", "check the path"
         ) from error
-    try:
-        values = yaml.load(text, _StrictLoader)  # noqa: S506 - a SafeLoader
-    except yaml.YAMLError as error:
+    except ValueError as error:
         raise ConfigError(
             f"The config file {path} is not valid YAML: {error}",
             "`myxtts train --print-config` prints one",

@@ -15,6 +15,7 @@ from safetensors.numpy import load
 
 from myxtts.config.config import ModelConfig
 from myxtts.config.data import TokenizerKind
+from myxtts.documents import read_json
 from myxtts.errors import DataError, MyXTTSError
 from myxtts.models.weights import Arrays
 from myxtts.runs.checkpoints import Checkpoint, CheckpointStore, load_checkpoint
@@ -123,7 +124,7 @@ def read_export_config(folder: Path) -> dict[str, Any]:
     """The settings of an export, checked to be ours and whole."""
     file = folder / CONFIG_FILE
     try:
-        config = json.loads(file.read_bytes())
+        config = read_json(file)
     except FileNotFoundError:
         raise _refusal(file, "it is missing", EXPORT_AGAIN) from None
     except (OSError, ValueError) as error:  # bytes that are no UTF-8 are a ValueError too
