@@ -20,8 +20,9 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from myxtts.config.config import ModelConfig, XTTSConfig
+from myxtts.data.audio import REFERENCE_FRAMES
 from myxtts.pipeline.host_memory import M_MMAP_MAX, M_TRIM_THRESHOLD
-from myxtts.profiling.model_memory import REFERENCE_FRAMES, BatchShape, step_memory
+from myxtts.profiling.model_memory import BatchShape, step_memory
 
 BAR = 0.25
 MB = 2**20

@@ -7,12 +7,10 @@ import tensorflow as tf
 
 from myxtts.config.config import ModelConfig, XTTSConfig
 from myxtts.data.device_stage import make_device_stage
-from myxtts.data.loader import REFERENCE_SECONDS
 from myxtts.data.training_data import prepare_training
 from myxtts.models.xtts import XTTS
 from myxtts.pipeline.budget import spec_bytes
 from myxtts.profiling.model_memory import (
-    REFERENCE_SAMPLES,
     BatchShape,
     activation_bytes,
     count_parameters,
@@ -58,7 +56,6 @@ def test_batches_are_counted_as_both_devices_hold_them(tmp_path):
     assert raw_batch_bytes(shape) == spec_bytes(spec)
     ready = make_device_stage().get_concrete_function(spec).structured_outputs
     assert ready_batch_bytes(shape) == spec_bytes(ready)
-    assert int(REFERENCE_SECONDS * 22_050) == REFERENCE_SAMPLES
 
 
 def test_activations_grow_with_clips_lengths_and_widths_and_halve_in_half_precision():
