@@ -20,8 +20,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 
 from myxtts.pipeline import ProducerConsumerPipeline, configure_devices
+from myxtts.pipeline.process import keep_freed_memory
 
 PLAN = configure_devices(simulate=True)
+keep_freed_memory()  # as the trainer does
 
 import tensorflow as tf  # noqa: E402 - after the devices are decided
 

@@ -98,8 +98,10 @@ class Workshop:
 
     def __init__(self, corpus: Path, *, threads: int, **settings: Any) -> None:
         from myxtts.pipeline import configure_devices
+        from myxtts.pipeline.process import keep_freed_memory
 
         self.plan = configure_devices(simulate=True)
+        keep_freed_memory()  # as the trainer does
         import tensorflow as tf
 
         tf.config.threading.set_intra_op_parallelism_threads(threads)

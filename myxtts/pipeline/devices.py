@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from myxtts.errors import DeviceError, HardwareShortageError
 from myxtts.pipeline.hardware import HARDWARE, Card, Hardware
-from myxtts.pipeline.host_memory import keep_freed_memory
 from myxtts.pipeline.limits import check_limits, plan_limits
 from myxtts.pipeline.request import DeviceRequest, check_request
 
@@ -101,8 +100,6 @@ def configure_devices(
         return _configured_before(request, hardware)
     check_request(request)
     plan = _set_up(request, hardware)
-    if plan.model_device.startswith("/CPU"):
-        keep_freed_memory()
     hardware.configured = (request, plan)
     return plan
 

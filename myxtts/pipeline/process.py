@@ -1,12 +1,23 @@
-"""How the C library treats memory that TensorFlow frees on the CPU."""
+"""What training changes in the whole process beside its devices: here, and nowhere else."""
 
 from __future__ import annotations
 
 import ctypes
 
+from myxtts.pipeline.devices import DevicePlan
+
 # Names and numbers of glibc's malloc.h.
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
 _NEVER = 2**31 - 1
+
+
+def prepare_process(plan: DevicePlan, *, seed: int) -> None:
+    """Seed Python's, NumPy's and TensorFlow's random numbers; on a CPU, keep freed memory."""
+    import keras
+
+    keras.utils.set_random_seed(seed)
+    if plan.model_device.startswith("/CPU"):
+        keep_freed_memory()
 
 
 def keep_freed_memory() -> bool:
