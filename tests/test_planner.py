@@ -22,6 +22,7 @@ from myxtts.profiling.model_memory import (
 from myxtts.profiling.planner import USABLE, plan_memory
 from myxtts.training.step import TrainStep
 from tests.runs import make_clips, settings
+from tests.voices import CLIPS, make_batch, shared_voice
 
 ODD = {"encoder_dim": 22, "encoder_blocks": 3, "decoder_dim": 18, "decoder_blocks": 2}
 
@@ -56,6 +57,19 @@ def test_batches_are_counted_as_both_devices_hold_them(tmp_path):
     assert raw_batch_bytes(shape) == spec_bytes(spec)
     ready = make_device_stage().get_concrete_function(spec).structured_outputs
     assert ready_batch_bytes(shape) == spec_bytes(ready)
+    assert _read_by(shared_voice("flow")) == set(ready)  # nothing crosses that nobody reads
+
+
+def _read_by(model):
+    read = set()
+
+    class Noting(dict):
+        def __getitem__(self, name):
+            read.add(name)
+            return super().__getitem__(name)
+
+    model.compute_losses(Noting(make_batch(CLIPS[:1])), step=tf.constant(0), training=True)
+    return read
 
 
 def test_activations_grow_with_clips_lengths_and_widths_and_halve_in_half_precision():

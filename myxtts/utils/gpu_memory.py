@@ -82,17 +82,8 @@ def detect_memory_leak(gpu_id: int, baseline_mb: float, threshold_mb: float = 20
 
     Take the baseline from `get_gpu_memory_info(gpu_id)["used_mb"]`, which reads the same source.
     """
-    growth = _read(gpu_id).used_mb - baseline_mb
-    if growth > threshold_mb:
-        log.warning(
-            "GPU %d holds %.0f MB more than its baseline of %.0f MB (threshold %.0f MB)",
-            gpu_id,
-            growth,
-            baseline_mb,
-            threshold_mb,
-        )
-        return True
-    return False
+    reading = _read(gpu_id)
+    return reading.has_grown(f"GPU {gpu_id}", baseline_mb=baseline_mb, threshold_mb=threshold_mb)
 
 
 def get_optimal_memory_limits(
