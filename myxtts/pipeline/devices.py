@@ -15,6 +15,7 @@ from myxtts.pipeline.request import DeviceRequest, check_request
 log = logging.getLogger(__name__)
 
 RoleName = Literal["data", "model"]
+ROLES: tuple[RoleName, ...] = ("data", "model")
 SIMULATED_CARD_MB = 24 * 1024  # a simulated GPU poses as a 24 GB card
 
 

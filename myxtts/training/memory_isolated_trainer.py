@@ -10,13 +10,12 @@ from typing import Any
 import keras
 
 from myxtts.config.config import XTTSConfig
-from myxtts.pipeline.devices import DevicePlan, RoleName, configure_devices
+from myxtts.pipeline.devices import ROLES, DevicePlan, RoleName, configure_devices
 from myxtts.pipeline.memory import read_role
 from myxtts.training.progress import TrainingProgress
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.utils.gpu_memory import log_memory_stats, setup_gpu_memory_isolation
 
-ROLES: tuple[RoleName, ...] = ("data", "model")
 BASELINE_STEP = 10  # buffers are full and the step is compiled by then
 
 

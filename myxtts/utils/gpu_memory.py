@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from myxtts.pipeline.devices import (
+    ROLES,
     DevicePlan,
     RoleName,
     configure_devices,
@@ -96,9 +97,8 @@ def get_optimal_memory_limits(
 
 def _read(gpu_id: int, role: RoleName | None = None) -> MemoryReading:
     plan = configured_plan()
-    roles: tuple[RoleName, ...] = (role,) if role else ("data", "model")
     if plan is not None:
-        mine = [name for name in roles if plan.gpu(name) == gpu_id]
+        mine = [name for name in ((role,) if role else ROLES) if plan.gpu(name) == gpu_id]
         devices = {plan.device(name) for name in mine}
         if len(devices) == 1 or (mine and plan.simulated):  # a split card is read as a whole
             return read_role(plan, mine[0])
