@@ -104,16 +104,15 @@ class MemoryIsolatedDualGPUTrainer(XTTSTrainer):
     def _check_memory_health(self) -> bool:
         """Whether both roles stayed within their threshold above the baseline; warns if not."""
         training = self.config.training
-        thresholds = {
-            "data": training.data_leak_threshold_mb,
-            "model": training.model_leak_threshold_mb,
-        }
+        thresholds = (training.data_leak_threshold_mb, training.model_leak_threshold_mb)
         grown = [
             read_role(self.plan, role).has_grown(
                 f"{role.capitalize()} GPU {self.plan.gpu(role)}",
                 baseline_mb=baseline,
-                threshold_mb=thresholds[role],
+                threshold_mb=threshold,
             )
-            for role, baseline in self._baselines.items()
+            for (role, baseline), threshold in zip(
+                self._baselines.items(), thresholds, strict=False
+            )
         ]
         return not any(grown)
