@@ -6,14 +6,9 @@ import numpy as np
 import pytest
 
 from myxtts.data.audio import SAMPLE_RATE
-from myxtts.data.loader import REFERENCE_SECONDS
 from myxtts.errors import DataError
-from myxtts.inference.references import PIECE_SECONDS, read_references
+from myxtts.inference.references import read_references
 from tests.small_runs import hum
-
-
-def test_pieces_are_as_long_as_training_cuts_them():
-    assert PIECE_SECONDS == REFERENCE_SECONDS
 
 
 def test_long_recordings_are_heard_whole_but_for_their_silence():

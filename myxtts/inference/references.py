@@ -14,11 +14,10 @@ import numpy.typing as npt
 import soundfile
 import soxr
 
-from myxtts.data.audio import SAMPLE_RATE
+from myxtts.data.audio import REFERENCE_SAMPLES, SAMPLE_RATE
 from myxtts.data.waves import decode
 from myxtts.errors import DataError
 
-PIECE_SECONDS = 3.0  # as long as training's references
 LEAST_SECONDS = 2.0  # of all recordings together
 SILENCE = 0.001  # of full scale, root mean square
 LOUDEST = 2.0  # of full scale: beyond it floats are surely integers that nobody scaled
@@ -35,7 +34,6 @@ def read_references(recordings: Recording | Sequence[Recording]) -> list[Waves]:
     given = _as_list(recordings)
     if not given:
         raise DataError("There is no reference recording.", "--reference FILE.wav")
-    longest = int(PIECE_SECONDS * SAMPLE_RATE)
     pieces: list[Waves] = []
     for number, recording in enumerate(given, start=1):
         wave, name = _read(recording, number)
@@ -43,7 +41,7 @@ def read_references(recordings: Recording | Sequence[Recording]) -> list[Waves]:
             raise DataError(
                 f"The reference {name} is silent.", "a recording of the speaker's voice"
             )
-        parts = np.array_split(wave, max(1, -(-len(wave) // longest)))
+        parts = np.array_split(wave, max(1, -(-len(wave) // REFERENCE_SAMPLES)))
         pieces += [part for part in parts if _level(part) >= SILENCE]  # a long pause is no voice
     seconds = sum(map(len, pieces)) / SAMPLE_RATE
     if seconds < LEAST_SECONDS:

@@ -16,7 +16,6 @@ import logging
 import math
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
@@ -39,7 +38,8 @@ class RunLog:
     """Writes what happens in a run. Once it is open, no failure to write ends the training.
 
     A sink that fails (disk full, network gone) is warned of once and tried again at every write;
-    events that could not be written are counted in `lost_events`.
+    events that could not be written are counted in `lost_events`. The thread that trains writes
+    everything, so there is no lock.
     """
 
     def __init__(
@@ -56,7 +56,6 @@ class RunLog:
     ) -> None:
         self.lost_events = 0
         self._on_event = on_event
-        self._lock = threading.Lock()  # news of memory and pipeline may come from other threads
         self._complained: set[str] = set()
         self._sinks: list[Sink] = []
         news = {
@@ -141,8 +140,7 @@ class RunLog:
     def _attempt(self, sink: str, write: Callable[..., object], *args: object) -> bool:
         """Whether it worked. Any error of a sink is taken: training is worth more than its log."""
         try:
-            with self._lock:
-                write(*args)
+            write(*args)
         except Exception as error:
             log.debug("%s failed", sink, exc_info=True)
             if sink not in self._complained:

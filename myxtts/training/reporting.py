@@ -15,7 +15,7 @@ import tensorflow as tf
 from myxtts.data.loader import LoaderState
 from myxtts.data.training_data import TrainingData
 from myxtts.errors import TrainingDivergedError
-from myxtts.pipeline.devices import DevicePlan, RoleName
+from myxtts.pipeline.devices import ROLES, DevicePlan
 from myxtts.pipeline.engine import ProducerConsumerPipeline
 from myxtts.pipeline.memory import read_role
 from myxtts.runs.events import RunLog
@@ -28,7 +28,6 @@ log = logging.getLogger(__name__)
 
 MOST_SKIPPED_IN_A_ROW = 10
 LEAST_S_BETWEEN = 5.0  # two `pipeline` events: a day of training then writes 20 MB of them at most
-_ROLES: tuple[RoleName, ...] = ("data", "model")
 
 
 class LossReport:
@@ -118,7 +117,7 @@ class PipelineReport:
 
     def _write(self, at: int, batches: ProducerConsumerPipeline, events: RunLog) -> None:
         memory = {}
-        for role in _ROLES:
+        for role in ROLES:
             reading = read_role(self._plan, role)
             memory[role] = {
                 "used_mb": reading.used_mb,

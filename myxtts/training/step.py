@@ -270,8 +270,8 @@ def _slice(batch: Any, start: int, stop: int) -> Any:
     clips, whole = _split(batch)
     if stop - start >= num_rows(batch):
         return batch
-    parts = tf.nest.map_structure(lambda t: t[start:stop], clips)
-    return {**parts, **whole} if whole else parts
+    micro = tf.nest.map_structure(lambda t: t[start:stop], clips)
+    return {**micro, **whole} if whole else micro
 
 
 def _split(batch: Any) -> tuple[Any, dict[str, Any]]:

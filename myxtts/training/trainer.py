@@ -21,6 +21,7 @@ from myxtts.models.xtts import XTTS
 from myxtts.pipeline.devices import DevicePlan, Mode, configure_devices
 from myxtts.pipeline.engine import ProducerConsumerPipeline
 from myxtts.pipeline.leaks import LeakWatch
+from myxtts.pipeline.process import prepare_process
 from myxtts.pipeline.transfer import copy_to_model_device, put_on_device
 from myxtts.training import setup
 from myxtts.training.capacity import warn_of_misfits, what_would_fit
@@ -47,7 +48,9 @@ class XTTSTrainer:
 
     `model` is None for our own, a Keras model with `compute_losses(batch, step=, training=)`, or
     better a function that makes one, so that it is created on the model device. The run folder is
-    locked until `close()`: use the trainer in a `with` block, or let the process end.
+    locked until `close()`: use the trainer in a `with` block, or let the process end. The config
+    stays the caller's; of the process it decides the devices (`configure_devices`), and what
+    `prepare_process` names.
     """
 
     def __init__(
@@ -82,7 +85,7 @@ class XTTSTrainer:
         if self.data is not None:
             self.data.write_dropped(self.run.dropped_file)
             setup.find_place(self.state, saved, self.data)
-        keras.utils.set_random_seed(training.seed)
+        prepare_process(self.plan, seed=training.seed)
         self.model, self.schedule, self.step = setup.make_model(make_model, config, self.plan)
         if self.model.built:
             self._build_step()
