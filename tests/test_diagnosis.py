@@ -336,7 +336,7 @@ def test_advice_changes_nothing_but_what_the_diagnosis_names(seconds, data, rate
     present = training_command(profile.config, config_file=profile.config_file)
     assert (advice.command == present) == (advice.changes == ())
     last = list(describe_advice(advice))[-1]
-    assert last == f"{'Recommended' if advice.changes else 'As it is'}: {advice.command}"
+    assert last == f"{'Recommended' if advice.changes else 'As measured'}: {advice.command}"
 
 
 def test_a_profile_tells_why_its_steps_are_uneven_and_what_it_doubts():

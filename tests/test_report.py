@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from myxtts.config.commands import training_command
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import MyXTTSError
 from myxtts.messages import Message
@@ -247,6 +248,13 @@ def test_a_spoilt_timeline_is_named(tmp_path, run):
     (run / "trace.json").write_text("{")
     with pytest.raises(MyXTTSError, match=r"trace\.json cannot be read"):
         report(tmp_path, run)
+
+
+def test_a_profile_with_nothing_to_change_shows_what_it_was_measured_with(tmp_path):
+    well = make_profile(seconds={"train": 0.2}, data={"simulate": True})
+    page = report(tmp_path, replace(well, advice=advise(well)))
+    assert "No setting would make it noticeably faster. It was measured with:" in page
+    assert html.escape(training_command(well.config)) in page
 
 
 def test_the_persian_page_of_a_profile_gives_the_same_verdict(tmp_path):

@@ -125,7 +125,7 @@ class ReportPage(RunPage):
                 self.number(content.measured_after, 2),
             )
         if content.layouts and not content.changes:
-            return self.say("Nothing to change: no setting would make it noticeably faster.")
+            return self.say("No setting would make it noticeably faster. It was measured with:")
         if content.predicted_rate is not None:
             words = "Predicted with it: {} steps a second."
             return self.say(words, self.number(content.predicted_rate, 2))

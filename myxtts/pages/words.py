@@ -81,7 +81,7 @@ PERSIAN = {
     "Recommended command": "دستور پیشنهادی",
     "Predicted with it: {} steps a second; measured: {}.": "پیش‌بینی با این دستور: {} گام در ثانیه؛ اندازه‌گیری‌شده: {}.",
     "Predicted with it: {} steps a second.": "پیش‌بینی با این دستور: {} گام در ثانیه.",
-    "Nothing to change: no setting would make it noticeably faster.": "چیزی برای تغییر نیست: هیچ تنظیمی آن را به‌طور محسوس سریع‌تر نمی‌کند.",
+    "No setting would make it noticeably faster. It was measured with:": "هیچ تنظیمی آن را به‌طور محسوس سریع‌تر نمی‌کند. اندازه‌گیری با این دستور بوده است:",
     "Change": "تغییر",
     "Expected gain": "بهبود پیش‌بینی‌شده",
     "Why": "چرا",

@@ -22,7 +22,7 @@ NAMES = {
 
 def describe_profile(profile: Profile) -> Iterator[str]:
     """The measurements, line by line."""
-    together, diagnosis = profile.together, profile.diagnosis
+    together, diagnosis = profile.together, profile.diagnosis.without_settings
     where = "simulated on CPU, " if profile.simulated else ""
     yield f"Profile of {profile.data_name}: {together.steps} steps ({where}{profile.machine})"
     for shape in profile.shapes:
@@ -54,7 +54,7 @@ def describe_profile(profile: Profile) -> Iterator[str]:
     )
     yield f"Step variation: {together.variation:.1%}"
     if diagnosis.uneven is not None:
-        yield f"  {diagnosis.uneven.sentence}"
+        yield f"  {diagnosis.uneven}"
     if len(together.buckets) > 1:
         for bucket in together.buckets:
             yield f"  {bucket.shape}: {bucket.variation:.1%} over {bucket.steps} steps"
@@ -96,7 +96,7 @@ def describe_advice(advice: Advice) -> Iterator[str]:
         yield f"  {layout.name:14s}{layout.rate:8.2f} steps/s, {layout.basis}"
     yield f"  {advice.best_layout}: {' '.join(map(str, advice.layout_reason))}"
     yield ""
-    yield f"{'Recommended' if advice.changes else 'As it is'}: {advice.command}"
+    yield f"{'Recommended' if advice.changes else 'As measured'}: {advice.command}"
 
 
 def describe_plan(plan: MemoryPlan) -> Iterator[str]:

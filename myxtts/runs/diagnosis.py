@@ -94,11 +94,9 @@ class Diagnosis:
     @property
     def without_settings(self) -> Diagnosis:
         """The same where changes of settings are told apart, each with what it brings."""
-        kept = (
-            replace(cause, remedies=tuple(r for r in cause.remedies if not r.settings))
-            for cause in self.causes
-        )
-        return replace(self, causes=tuple(kept))
+        uneven = None if self.uneven is None else self.uneven.without_settings
+        causes = tuple(cause.without_settings for cause in self.causes)
+        return replace(self, causes=causes, uneven=uneven)
 
     @property
     def notes(self) -> tuple[Message, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from myxtts.config.commands import flag_for
@@ -138,6 +138,11 @@ class Cause:
     where: str  # the stage, or the device's role
     sentence: Message
     remedies: tuple[Remedy, ...] = ()
+
+    @property
+    def without_settings(self) -> Cause:
+        """The same with only what no setting does."""
+        return replace(self, remedies=tuple(r for r in self.remedies if not r.settings))
 
     def __str__(self) -> str:
         """All of it as text."""
