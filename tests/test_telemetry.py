@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from myxtts.config.config import XTTSConfig
 from myxtts.pipeline.telemetry import MANY_SHAPES, WARM_UP_STEPS, Telemetry
 
 
@@ -65,3 +66,21 @@ def test_a_pause_counts_neither_as_a_step_nor_in_the_rate():
             telemetry.paused(60.0)
             now += 60.0
     assert telemetry.stats().variation == 0.0
+
+
+def test_the_warning_at_the_end_of_a_run_is_the_judges(plan, caplog):
+    from myxtts.training.reporting import warn_of_uneven_steps
+
+    warn_of_uneven_steps(play([0.1] * 6, [1.0] * 6).stats(), XTTSConfig(), plan)
+    assert caplog.messages == []  # they are even
+    uneven = play([0.0, 2.0] * 5, [1.0] * 10)
+    for name, state in (("train", "waiting for input"), ("process", "waiting for room")):
+        uneven.meters[name].seconds |= {"busy": 50.0, state: 25.0}
+        uneven.meters[name].batches = 50
+    warn_of_uneven_steps(uneven.stats(), XTTSConfig(), plan)
+    (warning,) = caplog.messages
+    assert warning.startswith("Step time varies by 50% (shape 4x80): 100% of that is the model")
+    assert warning.endswith(
+        "waiting for stage process. More batches ready on the data device "
+        "bridge the slow ones. Try --prefetch-buffer-size 8"
+    )
