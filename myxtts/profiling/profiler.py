@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from myxtts.pipeline.devices import DevicePlan, RoleName
+from myxtts.pipeline.devices import DevicePlan, Mode, RoleName
 from myxtts.pipeline.engine import ProducerConsumerPipeline
 from myxtts.pipeline.hardware import HARDWARE, MB, Hardware
 from myxtts.pipeline.memory import read_role
@@ -92,7 +92,7 @@ def _measure_together(
     on_progress: OnProgress,
 ) -> Together:
     """The pipeline with the run's own buffers, measured once they are full."""
-    data = subject.config.data
+    data, two_devices = subject.config.data, subject.plan.mode is Mode.MULTI
     filling = data.pipeline_depth + data.prefetch_buffer_size + 2
     retraces = max(1, len(subject.shapes))
     with ProducerConsumerPipeline(
@@ -101,7 +101,7 @@ def _measure_together(
         process=subject.process,
         depth=data.pipeline_depth,
         prefetch_buffer_size=data.prefetch_buffer_size,
-        buffer_size=HOST_BUFFER,
+        buffer_size=min(HOST_BUFFER, data.host_buffer_size(two_devices=two_devices)),
         model_start_delay=0.0,
         stall_timeout=data.stall_timeout,
     ) as batches:

@@ -104,8 +104,8 @@ def _memory(device: DeviceView) -> str:
 def _verdict(view: RunView) -> Text:
     verdict = view.verdict
     text = Text(str(verdict.sentence), style="" if verdict.good else "yellow")
-    if verdict.advice is not None:
-        text.append(f" {verdict.advice}")
+    for note in verdict.notes:
+        text.append(f" {note}")
     if verdict.flags:
         text.append(f" Try {' '.join(verdict.flags)}", style="bold")
     return text

@@ -12,13 +12,17 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from myxtts.config.config import XTTSConfig
 from myxtts.data.loader import LoaderState
 from myxtts.data.training_data import TrainingData
 from myxtts.errors import TrainingDivergedError
 from myxtts.pipeline.devices import ROLES, DevicePlan
 from myxtts.pipeline.engine import ProducerConsumerPipeline
 from myxtts.pipeline.memory import read_role
+from myxtts.pipeline.telemetry import PipelineStats
+from myxtts.runs.diagnosis import Measurements, diagnose
 from myxtts.runs.events import RunLog
+from myxtts.runs.remedies import Settings
 from myxtts.runs.trace import TRACE_FILE, spans_of, write_trace
 from myxtts.training.progress import TrainingProgress
 from myxtts.training.snapshot import RunState
@@ -133,3 +137,16 @@ class PipelineReport:
             **batches.stats().as_dict(),
         )
         self._written_step = at
+
+
+def warn_of_uneven_steps(stats: PipelineStats, config: XTTSConfig, plan: DevicePlan) -> None:
+    """Say at the end of a run why its step time varied, where it varied much."""
+    measured = Measurements(
+        stages=stats.stages,
+        ring=stats.ring_occupancy,
+        steps=stats.steps,
+        settings=Settings.of(config.model_dump()),
+        shared_device=plan.simulated or plan.data_gpu == plan.model_gpu,
+    )
+    if (cause := diagnose(measured).uneven) is not None:
+        log.warning("%s", cause)

@@ -27,7 +27,7 @@ from myxtts.training import setup
 from myxtts.training.capacity import warn_of_misfits, what_would_fit
 from myxtts.training.checkpoint_manager import CheckpointManager
 from myxtts.training.progress import TrainingProgress
-from myxtts.training.reporting import LossReport, PipelineReport
+from myxtts.training.reporting import LossReport, PipelineReport, warn_of_uneven_steps
 from myxtts.training.snapshot import restore_snapshot
 from myxtts.training.sources import foreign_batches, planned_steps
 from myxtts.training.step import Losses, num_rows
@@ -176,8 +176,7 @@ class XTTSTrainer:
                 raise
         self._checkpoints.raise_if_unsaved()
         stats = batches.stats()
-        if (reason := stats.explain_variation()) is not None:
-            log.warning("%s", reason)
+        warn_of_uneven_steps(stats, self.config, self.plan)
         return {
             "steps": self.state.step,
             "losses": {name: float(value) for name, value in losses.items()},
