@@ -62,6 +62,7 @@ class DataConfig(Settings):
     balance: Literal["speakers", "languages"] | None = None  # repeat clips of the rare ones
     augment_gain_db: NonNegativeFloat = 0.0  # each clip and reference louder or softer by this
     augment_noise_db: NonNegativeFloat | None = None  # noise in references, this far below them
+    max_lost_share: Annotated[float, Field(ge=0, le=1)] = 0.05  # of the clips; more stop a run
 
     data_gpu: NonNegativeInt | None = None  # prepares batches; None means one GPU does both jobs
     model_gpu: NonNegativeInt | None = None  # trains
