@@ -92,7 +92,7 @@ def _readers(trainer: XTTSTrainer) -> dict[str, Callable[[], Batches]]:
     table, plan = data.train, data.plan
     static = settings.static_shapes != "off"
     paths = native_paths(table) if settings.cache is None or table.native.all() else None
-    cached = _Kept(WavFiles(paths)) if paths is not None else None
+    cached = _Kept(WavFiles(paths, table)) if paths is not None else None
 
     def from_files(*, use_tf: bool) -> Batches:
         return HostBatches(

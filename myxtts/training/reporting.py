@@ -81,9 +81,10 @@ class LossReport:
             name for state in self._states if data is not None for name in data.clips_before(state)
         ]
         raise TrainingDivergedError(
-            f"The loss or its gradient was not finite in {in_a_row} updates in a row. None of them "
-            f"changed the weights; the last good checkpoint is {last_good}. The clips in these "
-            f"batches: {', '.join(dict.fromkeys(names)) or 'unknown'}.",
+            f"The loss or its gradient was not finite in {in_a_row} updates in a row, or no clip "
+            f"of them could be used. None of them changed the weights; the last good checkpoint is "
+            f"{last_good}. The clips of these batches: "
+            f"{', '.join(dict.fromkeys(names)) or 'unknown'}.",
             "listen to these clips and take broken ones out of the list, or lower --lr, and go on "
             "from the checkpoint",
         )

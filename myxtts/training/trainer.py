@@ -29,7 +29,7 @@ from myxtts.training.checkpoint_manager import CheckpointManager
 from myxtts.training.progress import TrainingProgress
 from myxtts.training.reporting import LossReport, PipelineReport, warn_of_uneven_steps
 from myxtts.training.snapshot import restore_snapshot
-from myxtts.training.sources import foreign_batches, planned_steps
+from myxtts.training.sources import foreign_batches, planned_steps, refuse_one_shot
 from myxtts.training.step import Losses, num_rows
 from myxtts.training.stopping import StopRequest
 from myxtts.training.tracing import TraceWatch, describe_shape, planned_shape
@@ -132,6 +132,7 @@ class XTTSTrainer:
         A data set is ours (from `config.data.train_data`), or any iterable of batches, for example
         a `tf.data.Dataset` of `(text_sequences, mel_spectrograms, text_lengths, mel_lengths)`.
         """
+        refuse_one_shot(val_dataset)
         training = self.config.training
         training.epochs = epochs or training.epochs
         self.stop_after(planned_steps(training, self.data, train_dataset) or UNKNOWN_LENGTH)
@@ -159,6 +160,8 @@ class XTTSTrainer:
                         # The last epoch's last few batches; a run asked to stop does them again.
                         if not self._stop and self.step.apply_what_is_left():
                             self._count_update(batches.state, losses, on_step)
+                if self.step.at_update:
+                    self._report()
                 if self._stop:
                     log.info("Stopped by %s at step %d", self._stop.signal_name, self.state.step)
                 elif self.state.step > self._first_step:
@@ -254,7 +257,7 @@ class XTTSTrainer:
         self, val_dataset: Iterable[Any] | None, batches: ProducerConsumerPipeline
     ) -> None:
         training, step = self.config.training, self.state.step
-        if step % training.log_steps == 0 or step == 1:
+        if step % training.log_steps == 0 or step == 1 or self._is_done:
             self._report()
             self._pipeline_report.write(step, batches, self.log)
         else:
@@ -284,7 +287,6 @@ class XTTSTrainer:
                 self.stopping.best,
                 self.stopping.best_step,
             )
-        self._report()
         if self.data is not None and self.data.num_lost:
             log.warning("%d clips could no longer be read", self.data.num_lost)
         if not self._validator.is_up_to_date and self._validate(val_dataset):
