@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from myxtts.data.clips import REMEDIES
 from myxtts.data.summary import DataSummary
+from myxtts.data.verdicts import REMEDIES
 from myxtts.errors import MyXTTSError
 from myxtts.pages.data_report import MAX_ROWS, write_report
 from myxtts.pages.data_words import PERSIAN

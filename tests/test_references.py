@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from myxtts.data.audio import SAMPLE_RATE
-from myxtts.data.loader import REFERENCE_SECONDS
+from myxtts.data.audio import REFERENCE_SECONDS, SAMPLE_RATE
 from myxtts.errors import DataError
 from myxtts.inference.references import PIECE_SECONDS, read_references
 from tests.small_runs import hum

@@ -61,7 +61,7 @@ def check(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     from myxtts.config.config import load_config
-    from myxtts.data.manifests import DELIMITERS
+    from myxtts.data.list_lines import DELIMITERS
     from myxtts.data.prepare import plan_batches, prepare_data
     from myxtts.data.summary import summarise, write_verdicts
     from myxtts.pages.data_report import write_report

@@ -15,7 +15,7 @@ from myxtts.errors import MyXTTSError
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
-    from myxtts.data.manifests import Clip
+    from myxtts.data.list_forms import Clip
     from myxtts.pipeline.telemetry import PipelineStats
     from myxtts.training.trainer import XTTSTrainer
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from myxtts.data.clips import REMEDIES, Verdict
 from myxtts.data.manifests import Manifest
+from myxtts.data.verdicts import REMEDIES, Verdict
 
 CLIPPING_SHARE = 0.001
 SILENCE_SHARE = 0.6

@@ -19,10 +19,11 @@ import soundfile
 import soxr
 
 from myxtts.data.audio import SAMPLE_RATE
+from myxtts.data.mono import to_mono
 from myxtts.data.table import ClipTable
 from myxtts.errors import DataError
 
-STORE_VERSION = 1
+STORE_VERSION = 2  # of what the caches hold: raised when a file would be decoded differently
 
 Wave = npt.NDArray[np.int16]
 
@@ -37,7 +38,7 @@ class WaveSource(Protocol):
 def decode(path: Path) -> Wave:
     """Any audio file as mono 16-bit samples at 22 050 Hz."""
     samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
-    mono = samples.mean(axis=1)
+    mono = to_mono(samples)
     if rate != SAMPLE_RATE:
         mono = soxr.resample(mono, rate, SAMPLE_RATE)
     wave: Wave = np.clip(np.rint(mono * 32768.0), -32768, 32767).astype(np.int16)
@@ -115,8 +116,8 @@ def native_paths(table: ClipTable, *, on_clip: Callable[[], None] = lambda: None
         source = table.folder / path
         if native:
             return str(source)
-        name = hashlib.sha256(f"{path}\0{stamp_of(source)}".encode()).hexdigest()[:24]
-        target = folder / f"{name}.wav"
+        key = f"{STORE_VERSION}\0{path}\0{stamp_of(source)}"
+        target = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.wav"
         if not target.exists():
             wave = decode(source)
             try:

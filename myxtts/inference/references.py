@@ -15,7 +15,7 @@ import soundfile
 import soxr
 
 from myxtts.data.audio import SAMPLE_RATE
-from myxtts.data.waves import decode
+from myxtts.data.mono import to_mono
 from myxtts.errors import DataError
 
 PIECE_SECONDS = 3.0  # as long as training's references
@@ -84,15 +84,16 @@ def _read_file(path: Path) -> Waves:
         found = "is a folder" if path.is_dir() else "does not exist"
         raise DataError(f"The reference {path} {found}.", "the path of a recording")
     try:
-        return decode(path)
+        samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
     except (OSError, soundfile.SoundFileError) as error:
         raise DataError(
             f"The reference {path} cannot be read: {error}", "a WAV, FLAC, OGG or MP3 file"
         ) from error
+    return _convert(samples, rate, str(path))
 
 
 def _convert(samples: npt.NDArray[Any], rate: int, name: str) -> Waves:
-    """Samples of any kind as mono 16-bit ones at our rate, as `decode` makes of a file."""
+    """Samples of any kind as mono 16-bit ones at our rate."""
     if samples.ndim not in (1, 2) or samples.dtype.kind not in "fiu" or rate < 1:
         raise DataError(
             f"The reference {name} has the shape {list(samples.shape)}, the type {samples.dtype} "
@@ -112,7 +113,7 @@ def _convert(samples: npt.NDArray[Any], rate: int, name: str) -> Waves:
             f"The reference {name} holds samples that are not finite, or far beyond ±1.",
             "float samples within ±1, or integers as recorded",
         )
-    mono = (wave.mean(axis=1) if wave.ndim == 2 else wave).astype(np.float32)
+    mono = (to_mono(wave) if wave.ndim == 2 else wave).astype(np.float32)
     if rate != SAMPLE_RATE:
         mono = soxr.resample(mono, rate, SAMPLE_RATE)
     converted: Waves = np.clip(np.rint(mono * 32768.0), -32768, 32767).astype(np.int16)
