@@ -59,5 +59,5 @@ def main(command: Sequence[str] = ()) -> None:
     except MyXTTSError as error:
         if output.debug_asked:
             traceback.print_exc()
-        print(f"error: {error}", file=sys.stderr)
+        output.echo(f"error: {error}", err=True)
         sys.exit(2)
