@@ -43,13 +43,15 @@ def corpus(tmp_path):
     return data
 
 
-def test_a_folder_that_is_a_link_is_the_users_will(corpus):
+def test_a_folder_that_is_a_link_is_the_users_will(corpus, caplog):
+    caplog.set_level("INFO", "myxtts")
     listed(corpus, "a", "wavs/a.wav", "sub/b", "inner")
     prepared = prepare_data(corpus, DataConfig(tokenizer="characters"))
     assert [verdict.reason for verdict in prepared.verdicts] == [""] * 4
     table = prepared.table()
     assert table.paths == ("wavs/a.wav", "wavs/a.wav", "wavs/sub/b.wav", "wavs/inner.wav")
     assert all((table.folder / path).is_file() for path in table.paths)
+    assert f"recordings are read from {corpus.parent / 'disk' / 'recordings'}" in caplog.text
 
 
 def test_what_a_list_names_stays_inside_also_behind_a_link(corpus):

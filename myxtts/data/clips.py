@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -14,6 +15,8 @@ import soundfile
 from myxtts.data.manifests import Manifest
 from myxtts.data.mono import channels_cancel
 from myxtts.data.verdicts import MIN_SECONDS, Verdict, VerdictCache
+
+log = logging.getLogger(__name__)
 
 EXTENSIONS = (".wav", ".flac", ".ogg", ".mp3")
 FOLDERS = ("wavs", "wav", "clips")  # of LJ Speech, Piper and Common Voice
@@ -32,6 +35,9 @@ def check_clips(
     root = Path(os.path.realpath(manifest.folder))
     given = Path(os.path.abspath(manifest.folder))  # as the user spells it, links and all
     places = [root, *(root / name for name in FOLDERS if (root / name).is_dir())]
+    for place in places[1:]:
+        if place.is_symlink():
+            log.info("%s is a link: recordings are read from %s", place, os.path.realpath(place))
     cache = VerdictCache(root, max_seconds)
 
     def judge(index: int) -> Verdict:

@@ -10,6 +10,7 @@ from pathlib import Path
 from myxtts.data.list_forms import Clip, Row, json_lines, recognise
 from myxtts.data.list_lines import DELIMITERS, read_lines
 from myxtts.errors import DataError
+from myxtts.messages import harmless
 
 MANIFEST_NAMES = ("metadata.csv", "metadata.tsv", "metadata.jsonl", "manifest.jsonl")
 COMMON_VOICE_NAMES = ("validated.tsv", "train.tsv")  # beside `clips`, of several lists
@@ -103,6 +104,6 @@ def find_manifest(source: Path) -> Path:
             return source / name
     raise DataError(
         f"The data folder {source} holds "
-        + (f"several clip lists: {', '.join(others)}." if others else "no clip list."),
+        + (f"several clip lists: {harmless(', '.join(others))}." if others else "no clip list."),
         "name the list itself" if others else "add metadata.csv with a line id|text for each clip",
     )

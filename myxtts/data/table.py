@@ -16,6 +16,7 @@ from myxtts.data.list_lines import SHOWN
 from myxtts.data.manifests import Manifest
 from myxtts.data.verdicts import REMEDIES, Verdict
 from myxtts.errors import DataError
+from myxtts.messages import harmless
 from myxtts.text.languages import LANGUAGE_IDS
 from myxtts.text.tokenizers import Tokenizer, says_something
 
@@ -135,7 +136,7 @@ def _nothing_left(manifest: Manifest, verdicts: Sequence[Verdict]) -> DataError:
         filter(None, (manifest.audio[first][:SHOWN], verdicts[first].detail[:SHOWN]))
     )
     return DataError(
-        f"No clip of {manifest.folder} can be used: {reasons} (for example {example}).",
+        f"No clip of {manifest.folder} can be used: {reasons} (for example {harmless(example)}).",
         REMEDIES[counts[0][0]],
     )
 

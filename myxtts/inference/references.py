@@ -5,6 +5,7 @@ Needs no TensorFlow, so that a bad recording is refused before anything heavy st
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ import soundfile
 import soxr
 
 from myxtts.data.audio import SAMPLE_RATE
-from myxtts.data.mono import to_mono
+from myxtts.data.mono import channels_cancel, to_mono
 from myxtts.errors import DataError
+
+log = logging.getLogger(__name__)
 
 PIECE_SECONDS = 3.0  # as long as training's references
 LEAST_SECONDS = 2.0  # of all recordings together
@@ -113,6 +116,8 @@ def _convert(samples: npt.NDArray[Any], rate: int, name: str) -> Waves:
             f"The reference {name} holds samples that are not finite, or far beyond ±1.",
             "float samples within ±1, or integers as recorded",
         )
+    if wave.ndim == 2 and channels_cancel(wave):
+        log.warning("The channels of reference %s cancel each other out; one of them is used", name)
     mono = (to_mono(wave) if wave.ndim == 2 else wave).astype(np.float32)
     if rate != SAMPLE_RATE:
         mono = soxr.resample(mono, rate, SAMPLE_RATE)
