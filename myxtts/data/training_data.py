@@ -20,10 +20,10 @@ from myxtts.config.config import DataConfig
 from myxtts.data.audio import REFERENCE_SECONDS, bucket_samples
 from myxtts.data.batching import MASKED, BatchPlan, PlannedBatch
 from myxtts.data.buckets import Bucket, assign_buckets, rows_per_batch
-from myxtts.data.clips import REMEDIES
 from myxtts.data.loader import FIRST, BatchIterator, HostBatch, HostBatches, LoaderState, Plan
 from myxtts.data.prepare import PreparedData, plan_batches, prepare_data
 from myxtts.data.table import ClipTable, Ints
+from myxtts.data.verdicts import REMEDIES
 from myxtts.errors import ConfigError, DataError
 from myxtts.text.tokenizers import Tokenizer
 

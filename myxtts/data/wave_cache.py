@@ -17,10 +17,8 @@ import numpy.typing as npt
 
 from myxtts.data.lost import least_samples
 from myxtts.data.table import ClipTable
-from myxtts.data.waves import Wave, WaveSource, stamp_of, try_decode
+from myxtts.data.waves import DECODING, Wave, WaveSource, stamp_of, try_decode
 from myxtts.errors import DataError
-
-STORE_VERSION = 1
 
 Lengths = npt.NDArray[np.int64]
 
@@ -96,7 +94,7 @@ def _open_store(
             cache.mkdir(parents=True, exist_ok=True)
             lengths, unread = _write_store(table, data, on_clip)
             with _put_in_place(index) as file:
-                told = {"version": STORE_VERSION, "stamps": stamps, "lengths": lengths.tolist()}
+                told = {"version": DECODING, "stamps": stamps, "lengths": lengths.tolist()}
                 file.write(json.dumps(told).encode())
         except OSError as error:
             raise DataError(
@@ -111,7 +109,7 @@ def _stored_lengths(data: Path, index: Path, stamps: list[str]) -> Lengths | Non
     try:
         stored = json.loads(index.read_text())
         lengths = np.array(stored["lengths"], np.int64)
-        current = stored["version"] == STORE_VERSION and stored["stamps"] == stamps
+        current = stored["version"] == DECODING and stored["stamps"] == stamps
         whole = data.stat().st_size == int(lengths.sum()) * 2
     except (OSError, ValueError, KeyError, TypeError):
         return None

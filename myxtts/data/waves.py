@@ -17,9 +17,11 @@ import soxr
 
 from myxtts.data.audio import SAMPLE_RATE
 from myxtts.data.lost import describe_shrunk, least_samples
+from myxtts.data.mono import to_mono
 from myxtts.data.table import ClipTable
 from myxtts.errors import DataError
 
+DECODING = 2  # raised when a file would be decoded differently, so that what is kept is made anew
 Wave = npt.NDArray[np.int16]
 UNREADABLE = (OSError, soundfile.SoundFileError, RuntimeError, ValueError)  # soxr's are the latter
 
@@ -34,7 +36,7 @@ class WaveSource(Protocol):
 def decode(path: Path) -> Wave:
     """Any audio file as mono 16-bit samples at 22 050 Hz."""
     samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
-    mono = samples.mean(axis=1)
+    mono = to_mono(samples)
     if rate != SAMPLE_RATE:
         mono = soxr.resample(mono, rate, SAMPLE_RATE)
     wave: Wave = np.clip(np.rint(mono * 32768.0), -32768, 32767).astype(np.int16)
@@ -91,8 +93,8 @@ def native_paths(table: ClipTable, *, on_clip: Callable[[], None] = lambda: None
         source = table.folder / path
         if table.native[clip]:
             return str(source)
-        name = hashlib.sha256(f"{path}\0{stamp_of(source)}".encode()).hexdigest()[:24]
-        target = folder / f"{name}.wav"
+        key = f"{DECODING}\0{path}\0{stamp_of(source)}"
+        target = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.wav"
         if not _is_whole(target, least=int(least[clip])):
             wave = try_decode(table, clip, least=int(least[clip]))
             try:

@@ -5,6 +5,7 @@ Needs no TensorFlow, so that a bad recording is refused before anything heavy st
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ import soundfile
 import soxr
 
 from myxtts.data.audio import REFERENCE_SAMPLES, SAMPLE_RATE
-from myxtts.data.waves import decode
+from myxtts.data.mono import channels_cancel, to_mono
 from myxtts.errors import DataError
+
+log = logging.getLogger(__name__)
 
 LEAST_SECONDS = 2.0  # of all recordings together
 SILENCE = 0.001  # of full scale, root mean square
@@ -82,15 +85,16 @@ def _read_file(path: Path) -> Waves:
         found = "is a folder" if path.is_dir() else "does not exist"
         raise DataError(f"The reference {path} {found}.", "the path of a recording")
     try:
-        return decode(path)
+        samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
     except (OSError, soundfile.SoundFileError) as error:
         raise DataError(
             f"The reference {path} cannot be read: {error}", "a WAV, FLAC, OGG or MP3 file"
         ) from error
+    return _convert(samples, rate, str(path))
 
 
 def _convert(samples: npt.NDArray[Any], rate: int, name: str) -> Waves:
-    """Samples of any kind as mono 16-bit ones at our rate, as `decode` makes of a file."""
+    """Samples of any kind as mono 16-bit ones at our rate."""
     if samples.ndim not in (1, 2) or samples.dtype.kind not in "fiu" or rate < 1:
         raise DataError(
             f"The reference {name} has the shape {list(samples.shape)}, the type {samples.dtype} "
@@ -110,7 +114,9 @@ def _convert(samples: npt.NDArray[Any], rate: int, name: str) -> Waves:
             f"The reference {name} holds samples that are not finite, or far beyond ±1.",
             "float samples within ±1, or integers as recorded",
         )
-    mono = (wave.mean(axis=1) if wave.ndim == 2 else wave).astype(np.float32)
+    if wave.ndim == 2 and channels_cancel(wave):
+        log.warning("The channels of reference %s cancel each other out; one of them is used", name)
+    mono = (to_mono(wave) if wave.ndim == 2 else wave).astype(np.float32)
     if rate != SAMPLE_RATE:
         mono = soxr.resample(mono, rate, SAMPLE_RATE)
     converted: Waves = np.clip(np.rint(mono * 32768.0), -32768, 32767).astype(np.int16)
