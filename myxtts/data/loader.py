@@ -356,8 +356,12 @@ class HostBatches:
             tf.TensorSpec([], tf.int32),
         )
         dataset = tf.data.Dataset.from_generator(generate, output_signature=specs)
-        dataset = dataset.map(self._load, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        # A fixed number, each with ten files at once: with AUTOTUNE an iterator may take a minute
+        # to end (see `pipeline.iterators`), and it reads no faster.
+        at_once = max(READ_AHEAD, self._num_workers // 10)
+        dataset = dataset.map(self._load, num_parallel_calls=at_once, deterministic=True)
         options = tf.data.Options()
+        options.autotune.enabled = False
         options.threading.private_threadpool_size = self._num_workers  # the cap on parallel reads
         dataset = dataset.with_options(options)
         return dataset.prefetch(READ_AHEAD)
