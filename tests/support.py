@@ -46,12 +46,12 @@ def run_warm(
 
 
 def run_python(
-    arguments: Sequence[str], *, timeout: float = 180, **environment: str
+    arguments: Sequence[str], *, timeout: float = 180, cwd: Path = ROOT, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run Python from the root of the checkout, as a user would."""
     return subprocess.run(
         [sys.executable, *arguments],
-        cwd=ROOT,
+        cwd=cwd,
         env={**os.environ, **environment},
         capture_output=True,
         text=True,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import soundfile
+import typer
 import yaml
 
+from myxtts.cli.app import app
 from tests.support import run_python, run_warm
 
 COMMANDS = [
@@ -31,7 +35,7 @@ TRAIN_FLAGS = """
 --grad-accum --epochs --max-steps --num-workers --lr --model-size --optimization-level
 --enable-static-shapes --disable-static-shapes --max-text-length --max-mel-frames --checkpoint-dir
 --resume --reset-training --init-from --freeze --config --tensorboard-log-dir --wandb
---pipeline-depth --cache --auto-batch --simulate --fallback --print-config --debug
+--pipeline-depth --cache --auto-batch --simulate --fallback --print-config --debug --language
 """.split()
 
 
@@ -80,6 +84,19 @@ def test_an_error_is_problem_and_remedy_without_a_traceback():
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize("command", ["train", "profile"])
+def test_missing_gpus_are_refused_before_tensorflow_is_loaded(command, tmp_path):
+    program = (
+        "import sys\nfrom myxtts.cli.app import main\n"
+        f"try: main([{command!r}, '--train-data', {str(tmp_path)!r}, *'--data-gpu 0 --model-gpu 1'"
+        ".split()])\nfinally: print('loaded:', 'tensorflow' in sys.modules)"
+    )
+    result = run_python(["-c", program], CUDA_VISIBLE_DEVICES="-1")
+    assert result.returncode == 2
+    assert "Multi-GPU requires at least 2 GPUs" in result.stderr
+    assert result.stdout == "loaded: False\n"
+
+
 def test_a_folder_that_is_not_there_is_said():
     result = run_python(["train_main.py", "--train-data", "nowhere"])
     assert result.returncode == 2
@@ -92,6 +109,23 @@ def test_a_demo_that_cannot_write_says_so_before_it_trains(tmp_path):
     result = run_python(["-m", "myxtts", "demo", "--output-dir", str(tmp_path / "file")])
     assert result.returncode == 2
     assert "cannot be made" in result.stderr
+
+
+def test_what_the_system_refuses_is_said_without_a_traceback():
+    name = "x" * 300
+    for arguments in (["export", "nowhere", name], ["data", "check", name]):
+        result = run_python(["-m", "myxtts", *arguments])
+        assert result.returncode == 2
+        assert "File name too long\n  try: a shorter name" in result.stderr
+        assert "Traceback" not in result.stderr
+    with open("/dev/full", "w") as full:
+        program = [sys.executable, "-m", "myxtts", "train", "--print-config"]
+        done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: standard output: No space left on device\n"
+        "  try: free some space there, or name another place\n"
+    )
 
 
 def test_debug_shows_the_traceback_too():
@@ -108,7 +142,9 @@ def test_debug_shows_the_traceback_too():
         (["--model-size", "huge"], "model.size must be 'tiny'"),
         (["--cache", "cloud"], "data.cache must be 'memory' or 'disk'"),
         (["--config", "missing.yaml"], "cannot be read"),
-        (["--resume", "--reset-training"], "contradict"),
+        (["--resume", "--reset-training"], "--resume and --reset-training contradict"),
+        (["--enable-static-shapes", "--disable-static-shapes"], "contradict"),
+        (["--num-workers", "100000000"], "data.num_workers must be less than or equal to 1024"),
         (["--data-gpu", "-1"], "data.data_gpu must be greater than or equal to 0"),
         (["--data-gpu", "0"], "--data-gpu was given without --model-gpu"),
         (["--enable-memory-isolation"], "Memory isolation needs two roles"),
@@ -144,6 +180,35 @@ def test_print_config_shows_flags_over_file_over_defaults(tmp_path):
         assert f"  {line}\n" in result.stdout
 
 
+def test_an_edited_file_of_all_settings_is_used_and_said(tmp_path):
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "config.yaml").write_text("data:\n  batch_size: 4\n")
+    command = ["-m", "myxtts", "train", "--print-config"]
+    result = run_python([*command, "--num-workers", "2"], cwd=tmp_path)
+    assert "Settings from configs/config.yaml: data.batch_size\n" in result.stderr
+    assert "  batch_size: 4\n" in result.stdout
+    (tmp_path / "other.yaml").touch()
+    result = run_python([*command, "--config", "other.yaml"], cwd=tmp_path)
+    assert "  batch_size: 16\n" in result.stdout
+    assert "Settings from" not in result.stderr
+
+
+def test_the_same_flag_means_the_same_in_every_command():
+    commands = typer.main.get_command(app).commands
+    train = {flag: p for p in commands["train"].params for flag in p.opts}
+    shared = {
+        "--batch-size",
+        "--prefetch-buffer-size",
+        "--num-workers",
+        "--enable-memory-isolation",
+    }
+    for name in ("profile", "plan", "validate"):
+        own = {flag: p for p in commands[name].params for flag in p.opts}
+        assert name == "validate" or shared <= set(own)
+        for flag in set(own) & set(train) - {"--train-data"}:
+            assert own[flag].help == train[flag].help, flag
+
+
 # Every flag that is a setting, with a value that is not the default, and what it becomes.
 FLAG_SETTINGS = {
     "--train-data there": ("data.train_data", "there"),
@@ -160,6 +225,7 @@ FLAG_SETTINGS = {
     "--batch-size 8": ("data.batch_size", 8),
     "--num-workers 5": ("data.num_workers", 5),
     "--cache disk": ("data.cache", "disk"),
+    "--language fa": ("data.language", "fa"),
     "--max-text-length 99": ("data.max_text_length", 99),
     "--max-mel-frames 500": ("data.max_mel_frames", 500),
     "--enable-static-shapes": ("data.static_shapes", "one"),
@@ -212,8 +278,9 @@ def test_validators_pass_for_real_on_simulated_devices(script):
     assert "✅ Prerequisites: PASSED" in result.stdout
     assert result.stdout.endswith("All validation checks passed!\n")
     if script == "validate_memory_isolation.py":
-        assert "System is ready for memory-isolated dual-GPU training!" in result.stdout
-        assert "train_main.py --train-data DIR" in result.stdout
+        assert "System is ready" not in result.stdout  # of GPUs nothing was proved
+        assert "Not proved, because it takes GPUs: that memory limits hold" in result.stdout
+        assert "myxtts train --train-data DIR" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -233,7 +300,7 @@ def test_a_validator_fails_where_its_claim_is_false():
     assert result.returncode == 1
     assert "❌ Free memory: FAILED" in result.stdout
     assert "24576 MB, needed are 99999 MB" in result.stdout
-    assert "NOT RUN" in result.stdout
+    assert "1 of 5 checks failed: Free memory\nNot run because of it: Memory" in result.stdout
 
 
 def test_data_check_tells_kept_from_dropped_and_writes_every_verdict(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import yaml
 
@@ -11,6 +13,7 @@ from myxtts.config.config import (
     TrainingConfig,
     XTTSConfig,
     load_config,
+    read_yaml,
 )
 from myxtts.config.presets import MODEL_SIZES, OPTIMIZATION_LEVELS
 from myxtts.errors import ConfigError
@@ -130,11 +133,22 @@ def test_flags_win_over_the_file_and_the_file_over_defaults(tmp_path):
     assert config.model == ModelConfig(size="tiny")  # the file's widths do not linger
 
 
-def test_the_example_file_holds_every_setting_at_its_default():
+def test_the_file_of_all_settings_changes_nothing_until_it_is_edited():
     path = ROOT / "configs" / "config.yaml"
     assert XTTSConfig.from_yaml(path) == XTTSConfig()
-    named = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert not any(read_yaml(path).values())
+    text = re.sub("^  #(?! )", "  ", path.read_text(encoding="utf-8"), flags=re.M)
+    named = yaml.safe_load(text)
+    assert XTTSConfig.from_dict(named) == XTTSConfig()
     assert {section: list(values) for section, values in named.items()} == {
         section: list(field.annotation.model_fields)
         for section, field in XTTSConfig.model_fields.items()
     }
+
+
+def test_every_number_has_an_upper_bound():
+    for section, field in XTTSConfig.model_fields.items():
+        for name, inner in field.annotation.model_fields.items():
+            if re.search(r"\b(int|float)\b", str(inner.annotation)):
+                with pytest.raises(ConfigError, match=f"{section}.{name} must be less than"):
+                    XTTSConfig.from_dict({section: {name: 10**30}})

@@ -144,7 +144,8 @@ def test_the_seed_decides_what_the_flow_head_says(tmp_path, monkeypatch):
     [
         (["One.", " "], "The text is empty"),
         (["One.", "..."], "nothing this voice can say"),
-        (["سلام"], "nothing this voice can say"),
+        (["سلام"], "is in Arabic script"),
+        (["ħŧ"], "nothing this voice can say"),
     ],
 )
 def test_every_text_is_checked_before_the_first_is_spoken(synthesizer, voice, texts, message):

@@ -1,9 +1,10 @@
-"""Write docs/*/reference-cli.md and reference-config.md from the code, in English and Persian."""
+"""Write the reference (docs/*/reference-*.md, both languages) and configs/config.yaml from code."""
 
 from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -14,24 +15,20 @@ import typer
 import yaml
 
 from myxtts.cli.app import app
+from myxtts.config.commands import settings
 from myxtts.config.config import XTTSConfig
+from myxtts.config.fields import GROUPS, Setting, Switch
 from myxtts.config.presets import MODEL_SIZES, OPTIMIZATION_LEVELS
 
 ROOT = Path(__file__).resolve().parent.parent
 Language = Literal["en", "fa"]
 LEFT_TO_RIGHT = "\u200e"
+OWN_FLAGS = "Options"
+UNITS = {"MB": "مگابایت", "seconds": "ثانیه", "minutes": "دقیقه", "dB": "دسی‌بل"}
 LANGUAGES: tuple[Language, ...] = ("en", "fa")
 WORDS_FILE = ROOT / "docs" / "reference.yaml"
 WORDS: dict[str, Any] = yaml.safe_load(WORDS_FILE.read_text(encoding="utf-8"))
 
-# Flags of `train` that are named otherwise than the setting they set.
-FLAG_OF_SETTING = {
-    "model.size": "--model-size",
-    "data.pipeline_buffer_size": "--buffer-size",
-    "data.static_shapes": "--enable-static-shapes / --disable-static-shapes",
-    "training.learning_rate": "--lr",
-    "training.resume": "--resume / --reset-training",
-}
 METAVARS = {
     **{"int": "N", "int range": "N", "float": "X", "float range": "X"},
     **{"str": "TEXT", "path": "PATH"},
@@ -44,6 +41,7 @@ class Phrases(NamedTuple):
 
     cli_title: str
     cli_intro: str
+    own: str
     flag: str
     default: str
     meaning: str
@@ -68,6 +66,7 @@ PHRASES: dict[Language, Phrases] = {
         "`--check pipeline`, and `python utilities/dual_gpu_bottleneck_profiler.py` is `myxtts "
         "profile`. Exit codes: 0 is success, 1 a check that did not pass, 2 a wrong command line "
         "or setting, 128 plus a signal's number that it stopped the run.",
+        own=OWN_FLAGS,
         flag="flag",
         default="default",
         meaning="what it does",
@@ -76,9 +75,10 @@ PHRASES: dict[Language, Phrases] = {
         config_title="Configuration",
         config_intro="Every setting, as a YAML file for `--config` has it: sections `model`, "
         "`data` and `training`. Flags win over the file, the file over the defaults. A misspelt "
-        "setting is refused. `configs/config.yaml` is a file with every default, and `myxtts train "
-        "--print-config` shows what a command line adds up to. This page is written from the code "
-        "by `python utilities/write_reference.py`.",
+        "setting is refused. `configs/config.yaml` lists them all, each commented out: a line that "
+        "is edited there counts for every command run from the checkout, and is said. `myxtts "
+        "train --print-config` shows what a command line adds up to. This page is written from "
+        "the code by `python utilities/write_reference.py`.",
         setting="setting",
         values="values",
         presets="Presets",
@@ -94,6 +94,7 @@ PHRASES: dict[Language, Phrases] = {
         "pipeline` هستند، و `python utilities/dual_gpu_bottleneck_profiler.py` همان `myxtts "
         "profile` است. کد خروج ۰ یعنی موفقیت، ۱ یعنی بررسی‌ای که موفق نشد، ۲ یعنی دستور یا تنظیم "
         "نادرست، و ۱۲۸ به‌اضافهٔ شمارهٔ یک سیگنال یعنی همان سیگنال اجرا را متوقف کرده است.",
+        own="گزینه‌ها",
         flag="پرچم",
         default="پیش‌فرض",
         meaning="کارش چیست",
@@ -102,9 +103,10 @@ PHRASES: dict[Language, Phrases] = {
         config_title="تنظیم‌ها",
         config_intro="همهٔ تنظیم‌ها، همان‌طور که در پروندهٔ YAML برای `--config` می‌آیند: بخش‌های "
         "`model`، `data` و `training`. پرچم‌ها بر پرونده مقدم‌اند و پرونده بر پیش‌فرض‌ها. تنظیمی که "
-        "نامش غلط نوشته شده باشد پذیرفته نمی‌شود. `configs/config.yaml` پرونده‌ای با همهٔ "
-        "پیش‌فرض‌هاست و `myxtts train --print-config` نشان می‌دهد یک دستور در مجموع چه تنظیم‌هایی "
-        "دارد. این صفحه را `python utilities/write_reference.py` از روی کد می‌نویسد.",
+        "نامش غلط نوشته شده باشد پذیرفته نمی‌شود. `configs/config.yaml` همه را دارد، هر خط به شکل "
+        "توضیح: خطی که آنجا ویرایش شود برای هر دستوری که درون مخزن اجرا شود به کار می‌رود و اعلام "
+        "می‌شود. `myxtts train --print-config` نشان می‌دهد یک دستور در مجموع چه "
+        "تنظیم‌هایی دارد. این صفحه را `python utilities/write_reference.py` از روی کد می‌نویسد.",
         setting="تنظیم",
         values="مقدارها",
         presets="پیش‌تنظیم‌ها",
@@ -115,8 +117,8 @@ PHRASES: dict[Language, Phrases] = {
 
 
 def pages() -> dict[Path, str]:
-    """Every page of the reference, by its path."""
-    found = {}
+    """Every file written from the code, by its path."""
+    found = {ROOT / "configs" / "config.yaml": "\n".join(_config_file()) + "\n"}
     for language in LANGUAGES:
         folder = ROOT / "docs" / language
         found[folder / "reference-cli.md"] = _page("cli", _command_lines(language), language)
@@ -125,31 +127,30 @@ def pages() -> dict[Path, str]:
 
 
 def help_texts() -> set[str]:
-    """Every English sentence of the command line that the Persian page shows."""
+    """Every English sentence of the command line itself: settings bring their own Persian."""
     texts = set()
     for _, command in _commands():
-        texts |= {*_paragraphs(command), *(parameter.help for parameter in command.params)}
+        own = (parameter for parameter in command.params if _setting_of(parameter) is None)
+        texts |= {*_paragraphs(command), *(parameter.help for parameter in own)}
     return texts
 
 
-def settings() -> dict[str, dict[str, Any]]:
-    """The JSON schema of every setting, by its dotted name."""
-    schema = XTTSConfig.model_json_schema()
-    found = {}
-    for section, reference in schema["properties"].items():
-        fields = schema["$defs"][reference["$ref"].rsplit("/", 1)[1]]["properties"]
-        found |= {f"{section}.{name}": field for name, field in fields.items()}
-    return found
+def typed(setting: Setting) -> str:
+    """The flags that set a setting."""
+    return setting.flag or " / ".join(switch.flag for switch in setting.switches)
 
 
-def setting_flags() -> dict[str, str]:
-    """The flag of `train` that sets a setting, where there is one."""
-    train = dict(_commands())["myxtts train"]
-    flags = {parameter.name: parameter.opts[0] for parameter in train.params}
-    named_alike = {
-        name: flags[name.split(".")[1]] for name in settings() if name.split(".")[1] in flags
-    }
-    return named_alike | FLAG_OF_SETTING
+def _config_file() -> Iterator[str]:
+    yield "# Every setting with its default. Take the # away from a line and edit it: commands that"
+    yield "# are run from the folder above then use it, and say so. A file given with --config is"
+    yield "# used instead, and flags win over both."
+    yield "# Written by: python utilities/write_reference.py"
+    for section in XTTSConfig.model_fields:
+        yield from ("", f"{section}:")
+        for name, setting in settings().items():
+            if name.startswith(f"{section}."):
+                yield from (f"  # {line}" for line in textwrap.wrap(setting.help, 96))
+                yield f"  #{name.split('.')[1]}: {_as_yaml(_plain(setting.default))}"
 
 
 def _page(name: str, lines: Iterator[str], language: Language) -> str:
@@ -179,22 +180,33 @@ def _command_lines(language: Language) -> Iterator[str]:
         if language == "fa":
             block = ['<div dir="ltr">', "", *block, "", "</div>"]
         yield from ("", *block)
-        if command.params:
-            yield from ("", *_header(phrases.flag, phrases.default, phrases.meaning))
-            defaults = _train_defaults() if name == "myxtts train" else {}
-            for parameter in command.params:
+        for heading, parameters in _by_heading(command).items():
+            words = {**GROUPS, OWN_FLAGS: phrases.own} if language == "fa" else {}
+            title = words.get(heading, heading)
+            heads = _header(phrases.flag, phrases.default, phrases.meaning)
+            yield from ("", f"**{title}**", "", *heads)
+            for parameter in parameters:
                 flag, facts, meaning = _flag_cells(parameter, context, language)
-                yield _row((flag, facts or defaults.get(parameter.opts[0], "–"), meaning))
+                yield _row((flag, facts or "–", meaning))
 
 
-def _train_defaults() -> dict[str, str]:
-    """What a flag of `train` is without a --config file: the default of its setting."""
-    fields = settings()
-    return {
-        flag: f"`{_as_yaml(fields[name]['default'])}`"
-        for name, flag in setting_flags().items()
-        if fields[name]["default"] not in (None, False, []) and " / " not in flag
-    }
+def _by_heading(command: Any) -> dict[str, list[Any]]:
+    lists: dict[str, list[Any]] = {}
+    for parameter in command.params:
+        heading = getattr(parameter, "rich_help_panel", None) or OWN_FLAGS
+        lists.setdefault(heading, []).append(parameter)
+    return lists
+
+
+def _setting_of(parameter: Any) -> tuple[Setting, Switch | None] | None:
+    """The setting that a flag sets, where it sets one."""
+    if getattr(parameter, "rich_help_panel", None) not in GROUPS:
+        return None
+    for setting in settings().values():
+        for switch in (None, *setting.switches):
+            if parameter.opts[0] == (setting.flag if switch is None else switch.flag):
+                return setting, switch
+    raise LookupError(parameter.opts[0])
 
 
 def _commands() -> list[tuple[str, Any]]:
@@ -211,6 +223,13 @@ def _paragraphs(command: Any) -> list[str]:
 
 
 def _flag_cells(parameter: Any, context: Any, language: Language) -> tuple[str, str, str]:
+    if (known := _setting_of(parameter)) is not None:
+        setting, switch = known
+        if switch is not None:
+            meaning = switch.fa if language == "fa" else _said(switch.help, language)
+            return f"`{switch.flag}`", "", meaning
+        default = "" if setting.default in (None, ()) else f"`{_as_yaml(_plain(setting.default))}`"
+        return f"`{setting.flag} {setting.metavar}`", default, _meaning(setting, language)
     flag, described = parameter.get_help_record(context)
     flag = re.sub(r"<([^>]*)>", lambda kind: METAVARS.get(kind[1], kind[1]), flag)
     facts = re.search(r"  \[(.*)\]$", described)
@@ -230,25 +249,38 @@ def _said(text: str, language: Language) -> str:
 
 
 def _settings(language: Language) -> Iterator[str]:
-    phrases, flags = PHRASES[language], setting_flags()
+    phrases, schema = PHRASES[language], XTTSConfig.model_json_schema()["$defs"]
     yield from (f"# {phrases.config_title}", "", phrases.config_intro)
-    for section in XTTSConfig.model_fields:
+    for section, field in XTTSConfig.model_fields.items():
+        values = schema[field.annotation.__name__]["properties"]
         yield from ("", f"## {section}", "")
         heads = (phrases.setting, phrases.values, phrases.default, phrases.flag, phrases.meaning)
         yield from _header(*heads)
-        for name, field in settings().items():
+        for name, setting in settings().items():
             if name.startswith(f"{section}."):
-                flag = f"`{flags[name]}`" if name in flags else "–"
-                default = f"`{_as_yaml(field['default'])}`"
-                words = WORDS["settings"].get(name, {}).get(language, "")
                 short = name.split(".")[1]
-                yield _row((f"`{short}`", f"`{_values(field)}`", default, flag, words))
+                flag = f"`{typed(setting)}`" if typed(setting) else "–"
+                default = f"`{_as_yaml(_plain(setting.default))}`"
+                meaning = _meaning(setting, language)
+                yield _row((f"`{short}`", f"`{_values(values[short])}`", default, flag, meaning))
     yield from ("", f"## {phrases.presets}", "", phrases.presets_intro)
     for field_name, table in (("size", MODEL_SIZES), ("optimization_level", OPTIMIZATION_LEVELS)):
         names = list(next(iter(table.values())))
         yield from ("", *_header(f"`{field_name}`", *(f"`{name}`" for name in names)))
         for preset, values in table.items():
             yield _row((f"`{preset}`", *(f"`{_as_yaml(values[name])}`" for name in names)))
+
+
+def _meaning(setting: Setting, language: Language) -> str:
+    unit = f" ({UNITS[setting.unit] if language == 'fa' else setting.unit})" if setting.unit else ""
+    return (setting.fa if language == "fa" else _said(setting.help, language)) + unit
+
+
+def _plain(default: Any) -> Any:
+    """A default as YAML writes it."""
+    if isinstance(default, Path):
+        return str(default)
+    return list(default) if isinstance(default, tuple) else default
 
 
 def _values(field: dict[str, Any]) -> str:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from myxtts.config import commands
+from myxtts.config.config import DataConfig, XTTSConfig
 from myxtts.errors import DeviceError, MyXTTSError
 from myxtts.pipeline.devices import DevicePlan, choose_cards, configure_devices, machine_cards
 from myxtts.pipeline.hardware import HARDWARE, Hardware
@@ -34,6 +36,20 @@ class Target:
     model_limit_mb: int | None = None
     simulate: bool = False
     hardware: Hardware = HARDWARE
+
+    @classmethod
+    def from_settings(cls, config: XTTSConfig) -> Target:
+        """Isolated on the devices that the settings name."""
+        data = config.data
+        assert data.data_gpu is not None
+        assert data.model_gpu is not None
+        return cls(
+            data_gpu=data.data_gpu,
+            model_gpu=data.model_gpu,
+            data_limit_mb=data.data_gpu_memory,
+            model_limit_mb=data.model_gpu_memory,
+            simulate=data.simulate,
+        )
 
     def configure(self) -> DevicePlan:
         """Set the devices up for real (once; then it is a no-op)."""
@@ -83,22 +99,18 @@ def run_checks(checks: tuple[Check, ...], target: Target) -> Iterator[Result]:
 def training_command(target: Target) -> str:
     """The command to train with what was validated."""
     card = machine_cards(simulate=target.simulate, hardware=target.hardware)[target.model_gpu]
-    plan, settings = target.configure(), recommended_settings(card.total_mb)
-    words = [
-        "python train_main.py --train-data DIR --val-data DIR",
-        f"--data-gpu {target.data_gpu} --model-gpu {target.model_gpu}",
-    ]
-    if plan.isolated:
-        words.append(
-            f"--enable-memory-isolation --data-gpu-memory {plan.data_limit_mb} "
-            f"--model-gpu-memory {plan.model_limit_mb}"
-        )
-    words.append(
-        f"--batch-size {settings.batch_size} --prefetch-buffer-size {settings.prefetch_buffer_size}"
+    plan, table = target.configure(), recommended_settings(card.total_mb)
+    data = DataConfig(
+        data_gpu=target.data_gpu,
+        model_gpu=target.model_gpu,
+        enable_memory_isolation=plan.isolated,
+        data_gpu_memory=plan.data_limit_mb,
+        model_gpu_memory=plan.model_limit_mb,
+        batch_size=table.batch_size,
+        prefetch_buffer_size=table.prefetch_buffer_size,
+        simulate=target.simulate,
     )
-    if target.simulate:
-        words.append("--simulate")
-    return " ".join(words)
+    return commands.training_command(XTTSConfig(data=data))
 
 
 def check_prerequisites(target: Target) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from myxtts.cli.output import Debug, start_logging, where_programs_are
+from myxtts.cli.output import Debug, start_logging
+from myxtts.config.commands import where_programs_are
 from myxtts.errors import MyXTTSError
 
 if TYPE_CHECKING:

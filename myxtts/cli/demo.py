@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from myxtts.cli.output import Debug, load_tensorflow, start_logging, where_programs_are
+from myxtts.cli.output import Debug, load_tensorflow, start_logging
+from myxtts.config.commands import where_programs_are
 from myxtts.errors import MyXTTSError
 
 if TYPE_CHECKING:

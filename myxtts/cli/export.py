@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from myxtts.cli.output import Debug, start_logging, where_programs_are
+from myxtts.cli.output import Debug, start_logging
+from myxtts.config.commands import where_programs_are
 
 
 def export(

@@ -8,7 +8,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -84,13 +83,3 @@ def load_tensorflow() -> None:
     """
     with quiet_native_output():
         import tensorflow  # noqa: F401
-
-
-def where_programs_are() -> str:
-    """What to type before a program's name: nothing, or the folder of this environment."""
-    folder = Path(sys.executable).parent  # not resolved: that of the environment, not of its base
-    if str(folder) in os.environ.get("PATH", "").split(os.pathsep):
-        return ""
-    with contextlib.suppress(ValueError):  # elsewhere: the whole path
-        folder = folder.relative_to(Path.cwd())
-    return f"{folder}/"

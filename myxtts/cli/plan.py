@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from myxtts.cli.output import Debug, start_logging
+from myxtts.cli.setting_flags import ConfigFile, Given, load_settings, setting_flags
 from myxtts.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
     from myxtts.profiling.measurements import Profile
 
 
+@setting_flags("Data", "Batches", "Model", "Devices", "Buffers")
 def plan(
+    given: Given,
+    config: ConfigFile = None,
     gpu_memory: Annotated[
         int | None, typer.Option(min=1, metavar="MB", help="Memory of each card; plan for it.")
     ] = None,
@@ -33,31 +37,6 @@ def plan(
         bool,
         typer.Option("--verify", help="Apply the advice, measure again, compare (needs data)."),
     ] = False,
-    model_size: Annotated[
-        str | None, typer.Option(metavar="tiny|small|normal|big", help="Size of the network.")
-    ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Clips in a batch wished for.")] = None,
-    max_mel_frames: Annotated[
-        int | None, typer.Option(help="Longest clip in mel frames (1024, about 12 s).")
-    ] = None,
-    max_text_length: Annotated[
-        int | None, typer.Option(help="Longest text in tokens (256).")
-    ] = None,
-    optimization_level: Annotated[
-        str | None, typer.Option(metavar="basic|enhanced|experimental", help="As for training.")
-    ] = None,
-    train_data: Annotated[
-        Path | None, typer.Option(help="With --verify: the clips; default: the built-in corpus.")
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE.yaml", help="Settings; flags win over them.")
-    ] = None,
-    data_gpu: Annotated[int | None, typer.Option(help="GPU that prepares batches.")] = None,
-    model_gpu: Annotated[int | None, typer.Option(help="GPU that trains.")] = None,
-    simulate: Annotated[
-        bool | None,
-        typer.Option("--simulate", help="Two logical CPU devices stand in for two GPUs."),
-    ] = None,
     num_steps: Annotated[
         int, typer.Option(min=4, help="With --verify: steps of each measurement.")
     ] = 60,
@@ -68,19 +47,8 @@ def plan(
     With --gpu-memory it needs neither data nor a GPU. Without it the cards of this machine count.
     """
     start_logging()
-    overrides = {
-        "data.train_data": train_data,
-        "data.batch_size": batch_size,
-        "data.max_mel_frames": max_mel_frames,
-        "data.max_text_length": max_text_length,
-        "data.data_gpu": data_gpu,
-        "data.model_gpu": model_gpu,
-        "data.simulate": simulate,
-        "model.size": model_size,
-        "training.optimization_level": optimization_level,
-    }
     if verify:
-        _verify(config, overrides, profile, num_steps)
+        _verify(config, given, profile, num_steps)
     elif profile is not None:
         _advise(profile, what_if)
     elif what_if is not None:
@@ -89,17 +57,15 @@ def plan(
             "make one: myxtts profile --json profile.json, then --profile profile.json",
         )
     else:
-        _plan_memory(config, overrides, gpu_memory)
+        _plan_memory(config, given, gpu_memory)
 
 
-def _plan_memory(config: Path | None, overrides: dict[str, Any], gpu_memory: int | None) -> None:
-    from myxtts.config.config import load_config
+def _plan_memory(config: Path | None, given: Given, gpu_memory: int | None) -> None:
     from myxtts.pipeline.devices import machine_cards
     from myxtts.profiling.describe import describe_plan
     from myxtts.profiling.planner import plan_memory
 
-    given = {name: value for name, value in overrides.items() if value is not None}
-    settings = load_config(config, given)
+    settings = load_settings(config, given)
     if gpu_memory is None:
         cards = machine_cards(simulate=settings.data.simulate)
         if not cards:
@@ -155,9 +121,7 @@ def _show_what_if(measured: Profile, what_if: str) -> None:
     typer.echo(f"Command: {training_command(changed, config_file=measured.config_file)}")
 
 
-def _verify(
-    config: Path | None, overrides: dict[str, Any], profile: Path | None, num_steps: int
-) -> None:
+def _verify(config: Path | None, given: Given, profile: Path | None, num_steps: int) -> None:
     """Measure, apply what is foretold, measure again, and compare."""
     from myxtts.cli.profile import measuring, profile_settings, show_profile
     from myxtts.profiling.advisor import advise, foretold
@@ -172,7 +136,7 @@ def _verify(
             typer.echo("Nothing to verify: no change is predicted to make it faster.")
             return
     else:
-        settings = profile_settings(config, overrides)
+        settings = profile_settings(config, given)
     with measuring(settings, config) as measure:
         if profile is None:
             before = measure(settings, num_steps=num_steps)

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from myxtts.cli.output import Debug, load_tensorflow, start_logging
+from myxtts.cli.setting_flags import ConfigFile, Given, load_settings, setting_flags
 from myxtts.errors import ConfigError, MyXTTSError
 
 if TYPE_CHECKING:
@@ -22,28 +23,11 @@ if TYPE_CHECKING:
 BUILT_IN_CLIPS = 160  # enough for batches that differ; espeak-ng speaks them in a few seconds
 
 
+@setting_flags("Data", "Batches", "Model", "Devices", "Buffers")
 def profile(
-    train_data: Annotated[
-        Path | None, typer.Option(help="Folder of clips; default: the built-in corpus.")
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE.yaml", help="Settings; flags win over them.")
-    ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Clips in a batch (16).")] = None,
+    given: Given,
+    config: ConfigFile = None,
     num_steps: Annotated[int, typer.Option(min=4, help="Steps of the whole pipeline.")] = 100,
-    data_gpu: Annotated[
-        int | None, typer.Option(help="GPU that prepares batches; needs --model-gpu too.")
-    ] = None,
-    model_gpu: Annotated[
-        int | None, typer.Option(help="GPU that trains; needs --data-gpu too.")
-    ] = None,
-    model_size: Annotated[
-        str | None, typer.Option(metavar="tiny|small|normal|big", help="Size of the network.")
-    ] = None,
-    simulate: Annotated[
-        bool | None,
-        typer.Option("--simulate", help="Two logical CPU devices stand in for two GPUs."),
-    ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE.json", help="Write all numbers there.")
     ] = None,
@@ -58,22 +42,13 @@ def profile(
 ) -> None:
     """Measure every stage alone and all of them together, and say which settings to change.
 
-    Nothing of a run is changed: the model is made anew and thrown away.
+    Without --train-data a small built-in corpus is spoken and measured with. Nothing of a run is
+    changed: the model is made anew and thrown away.
     """
     start_logging()
     if lang not in ("en", "fa"):
         raise ConfigError(f"There is no page in the language {lang!r}.", "--lang en or --lang fa")
-    settings = profile_settings(
-        config,
-        {
-            "data.train_data": train_data,
-            "data.batch_size": batch_size,
-            "data.data_gpu": data_gpu,
-            "data.model_gpu": model_gpu,
-            "data.simulate": simulate,
-            "model.size": model_size,
-        },
-    )
+    settings = profile_settings(config, given)
     with measuring(settings, config) as measure:
         result = measure(settings, num_steps=num_steps, trace_file=trace)
     show_profile(result)
@@ -89,14 +64,14 @@ def profile(
         typer.echo(f"Timeline: {trace} (open it in ui.perfetto.dev or chrome://tracing)")
 
 
-def profile_settings(config: Path | None, overrides: dict[str, Any]) -> XTTSConfig:
+def profile_settings(config: Path | None, given: Given) -> XTTSConfig:
     """The settings to measure; without data those that suit the built-in corpus."""
-    from myxtts.config.config import load_config
+    from myxtts.pipeline.devices import check_machine
     from myxtts.pipeline.request import check_request
 
-    given = {name: value for name, value in overrides.items() if value is not None}
-    settings = load_config(config, given)
+    settings = load_settings(config, given)
     check_request(settings.data.device_request())
+    check_machine(settings.data.device_request())
     folder = settings.data.train_data
     if folder is not None and not folder.exists():
         raise ConfigError(
@@ -145,14 +120,19 @@ def _measure(
             "built-in corpus",
         )
     with open_voice(measured_config, data_name=name) as bench, Progress(transient=True) as bars:
-        bar = bars.add_task("profiling", total=None)
+        bar, said = bars.add_task("profiling", total=None), set[str]()
+
+        def show(phase: str, done: int, total: int) -> None:
+            bars.update(bar, description=phase, completed=done, total=total)
+            if not bars.console.is_terminal and phase not in said:  # a log gets a line a phase
+                said.add(phase)
+                typer.echo(f"{phase}: {total} batches", err=True)
+
         result = measure(
             bench,
             num_steps=num_steps,
             trace_file=trace_file,
-            on_progress=lambda phase, done, total: bars.update(
-                bar, description=phase, completed=done, total=total
-            ),
+            on_progress=show,
         )
     result = replace(result, config=config, config_file=config_file)
     return replace(result, advice=advise(result))

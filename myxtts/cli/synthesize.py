@@ -59,8 +59,12 @@ def synthesize(
         ),
     ] = None,
     language: Annotated[
-        str | None, typer.Option(metavar="TAG", help="Of the text; default: the voice's own.")
+        str | None, typer.Option(metavar="CODE", help="Of the text; default: the voice's own.")
     ] = None,
+    force_language: Annotated[
+        bool,
+        typer.Option("--force-language", help="Also in a language that the voice never heard."),
+    ] = False,
     speed: Annotated[float, typer.Option(help="From 0.25 (slow) to 4 (fast).")] = 1.0,
     pitch_shift: Annotated[
         float, typer.Option(metavar="SEMITONES", help="Higher, or lower below 0.")
@@ -94,9 +98,8 @@ def synthesize(
     words = _read_text(source, text, text_file)
     pieces = read_references(reference or [])
     voice_files = load_voice(model)
-    delivery = Delivery(
-        language or voice_files.language, speed=speed, pitch_shift=pitch_shift, seed=seed
-    )
+    spoken = voice_files.language_for(language, force=force_language)
+    delivery = Delivery(spoken, speed=speed, pitch_shift=pitch_shift, seed=seed)
     parts = _plan(words, target, voice_files, delivery.language)
     load_tensorflow()
     from myxtts.inference.synthesizer import Synthesizer

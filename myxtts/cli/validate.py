@@ -11,9 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from myxtts.cli.output import Debug, load_tensorflow, start_logging
+from myxtts.cli.setting_flags import Given, load_settings, setting_flags
 
 if TYPE_CHECKING:
     from myxtts.checks.validators import Check, Result, Target
+
+
+DEFAULT_GPUS: Given = {"data.data_gpu": 0, "data.model_gpu": 1}
+LIMITS = ("data.data_gpu_memory", "data.model_gpu_memory")
 
 
 class Which(str, Enum):
@@ -24,21 +29,12 @@ class Which(str, Enum):
     pipeline = "pipeline"
 
 
+@setting_flags("Devices", without=("data.fallback",))
 def validate(
+    given: Given,
     which: Annotated[
         Which, typer.Option("--check", help="Memory isolation, the pipeline, or both.")
     ] = Which.all,
-    data_gpu: Annotated[int, typer.Option(min=0, help="GPU that prepares batches.")] = 0,
-    model_gpu: Annotated[int, typer.Option(min=0, help="GPU that trains.")] = 1,
-    data_gpu_memory: Annotated[
-        int | None, typer.Option(metavar="MB", help="Data limit; default: what fits the card.")
-    ] = None,
-    model_gpu_memory: Annotated[
-        int | None, typer.Option(metavar="MB", help="Model limit; default: what fits the card.")
-    ] = None,
-    simulate: Annotated[
-        bool, typer.Option("--simulate", help="Check on two logical CPU devices instead of GPUs.")
-    ] = False,
     full: Annotated[
         bool,
         typer.Option(
@@ -48,7 +44,8 @@ def validate(
         ),
     ] = False,
     train_data: Annotated[
-        Path | None, typer.Option(help="For --full: your clips instead of the built-in corpus.")
+        Path | None,
+        typer.Option(metavar="DIR", help="For --full: your clips instead of the built-in corpus."),
     ] = None,
     output_dir: Annotated[
         Path, typer.Option(help="For --full: where the results are written.")
@@ -57,8 +54,9 @@ def validate(
 ) -> None:
     """Check this machine for two-device training; exit code 0 only if every check passed.
 
-    Each check really does what it names: sets devices up, creates a model, copies between the
-    devices and compares the bytes, trains a few steps.
+    GPU 0 prepares batches and GPU 1 trains, unless said otherwise. Each check really does what it
+    names: sets devices up, creates a model, copies between the devices and compares the bytes,
+    trains a few steps.
     """
     start_logging()
     from myxtts.checks.validators import (
@@ -66,17 +64,10 @@ def validate(
         PIPELINE_CHECKS,
         Target,
         run_checks,
-        training_command,
         without_isolation,
     )
 
-    target = Target(
-        data_gpu=data_gpu,
-        model_gpu=model_gpu,
-        data_limit_mb=data_gpu_memory,
-        model_limit_mb=model_gpu_memory,
-        simulate=simulate,
-    )
+    target = Target.from_settings(load_settings(None, {**DEFAULT_GPUS, **given}))
     if full:
         _accept(target, output_dir, train_data)
         return
@@ -85,11 +76,13 @@ def validate(
         title, checks = "Memory isolation", ISOLATION_CHECKS
     elif which is Which.pipeline:
         title, checks = "Dual-GPU pipeline", PIPELINE_CHECKS
-        if data_gpu_memory is None and model_gpu_memory is None and data_gpu != model_gpu:
+        isolation = ("data.enable_memory_isolation", *LIMITS)
+        if target.data_gpu != target.model_gpu and not any(name in given for name in isolation):
             target = without_isolation(target)
     else:
         title, checks = "Memory isolation and pipeline", (*ISOLATION_CHECKS, *PIPELINE_CHECKS[1:])
-    where = "simulated devices" if simulate else f"GPU {data_gpu} and GPU {model_gpu}"
+    gpus = f"GPU {target.data_gpu} and GPU {target.model_gpu}"
+    where = "simulated devices" if target.simulate else gpus
     typer.echo(f"{title} on {where}")
     with contextlib.suppress(Exception):  # the first check says what is wrong with it
         load_tensorflow()
@@ -97,13 +90,29 @@ def validate(
     for result in run_checks(checks, target):
         _show(result)
         results.append(result)
-    failed = [result.name for result in results if not result.passed]
+    _conclude(results, target)
+
+
+def _conclude(results: list[Result], target: Target) -> None:
+    """What was proved, and what was not; exit code 1 unless everything passed."""
+    from myxtts.checks.validators import training_command
+
+    failed = [result.name for result in results if result.passed is False]
+    not_run = [result.name for result in results if result.passed is None]
     if failed:
-        typer.echo(f"\n{len(failed)} of {len(results)} checks did not pass: {', '.join(failed)}")
+        typer.echo(f"\n{len(failed)} of {len(results)} checks failed: {', '.join(failed)}")
+        if not_run:
+            typer.echo(f"Not run because of it: {', '.join(not_run)}")
         raise typer.Exit(1)
     typer.echo("")
-    if which is not Which.pipeline:
+    if target.simulate:
+        typer.echo(
+            "Proved on simulated devices. Not proved, because it takes GPUs: that memory limits "
+            "hold, that the cards are found in order, and how fast it is."
+        )
+    elif target.isolate:
         typer.echo("System is ready for memory-isolated dual-GPU training!")
+    if target.isolate:
         typer.echo(f"Recommended: {training_command(target)}")
     typer.echo("All validation checks passed!")
 

@@ -1,52 +1,41 @@
-"""Writes settings as the command line that gives them."""
+"""Writes settings as the command line that gives them, from the flags of the settings."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shlex
+import sys
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from myxtts.config.config import XTTSConfig
+from myxtts.config.fields import Setting, settings_of
 
-FLAGS = {
-    "data.train_data": "--train-data",
-    "data.val_data": "--val-data",
-    "data.data_gpu": "--data-gpu",
-    "data.model_gpu": "--model-gpu",
-    "data.data_gpu_memory": "--data-gpu-memory",
-    "data.model_gpu_memory": "--model-gpu-memory",
-    "data.pipeline_buffer_size": "--buffer-size",
-    "data.prefetch_buffer_size": "--prefetch-buffer-size",
-    "data.pipeline_depth": "--pipeline-depth",
-    "data.model_start_delay": "--model-start-delay",
-    "data.batch_size": "--batch-size",
-    "data.num_workers": "--num-workers",
-    "data.cache": "--cache",
-    "data.max_text_length": "--max-text-length",
-    "data.max_mel_frames": "--max-mel-frames",
-    "model.size": "--model-size",
-    "training.grad_accum": "--grad-accum",
-    "training.learning_rate": "--lr",
-    "training.optimization_level": "--optimization-level",
-}
-SWITCHES: dict[str, dict[Any, str]] = {
-    "data.enable_memory_isolation": {True: "--enable-memory-isolation"},
-    "data.simulate": {True: "--simulate"},
-    "data.static_shapes": {"one": "--enable-static-shapes", "off": "--disable-static-shapes"},
-    "training.auto_batch": {True: "--auto-batch"},
-}
 ALWAYS = ("data.batch_size", "model.size")  # said even where they are the default
+# What a user of the command has at hand, and a run folder of somebody else's must not decide.
+NEVER = ("training.checkpoint_dir", "training.resume")
 
 
-def flag_for(setting: str, value: Any) -> str:
+@lru_cache(maxsize=1)
+def settings() -> dict[str, Setting]:
+    """Every setting by its dotted name."""
+    return {known.name: known for known in settings_of(XTTSConfig)}
+
+
+def flag_for(name: str, value: Any) -> str:
     """One setting as it is typed, or as it stands in the config file where it has no flag."""
-    if setting in SWITCHES and value in SWITCHES[setting]:
-        return SWITCHES[setting][value]
-    if setting in FLAGS:
-        return f"{FLAGS[setting]} {shlex.quote(str(value))}"
-    section, name = setting.split(".")
+    known = settings()[name]
+    for switch in known.switches:
+        if switch.value == value:
+            return switch.flag
+    if known.flag:
+        typed = ",".join(value) if isinstance(value, tuple) else str(value)
+        return f"{known.flag} {shlex.quote(typed)}"
+    section, field = name.split(".")
     written = str(value).lower() if isinstance(value, bool) else value
-    return f"{name}: {written} under {section}: in the --config file"
+    return f"{field}: {written} under {section}: in the --config file"
 
 
 def training_command(config: XTTSConfig, *, config_file: str = "") -> str:
@@ -54,15 +43,26 @@ def training_command(config: XTTSConfig, *, config_file: str = "") -> str:
 
     What is the default, or what the file says, is left out.
     """
-    words, base = ["python train_main.py"], XTTSConfig()
+    words, base = [f"{where_programs_are()}myxtts train"], XTTSConfig()
     if config_file and Path(config_file).is_file():
         words.append(f"--config {shlex.quote(config_file)}")
         base = XTTSConfig.from_yaml(config_file)
     if config.data.train_data is None:
         words.append("--train-data DIR")
-    for setting in [*FLAGS, *SWITCHES]:
-        section, name = setting.split(".")
-        value = getattr(getattr(config, section), name)
-        if value != getattr(getattr(base, section), name) or setting in ALWAYS:
-            words.append(flag_for(setting, value))
+    for name, known in settings().items():
+        value = known.read(config)
+        if name in NEVER or not (known.flag or known.switches):
+            continue
+        if (value != known.read(base) and value is not None) or name in ALWAYS:
+            words.append(flag_for(name, value))
     return " ".join(words)
+
+
+def where_programs_are() -> str:
+    """What to type before a program's name: nothing, or the folder of this environment."""
+    folder = Path(sys.executable).parent  # not resolved: that of the environment, not of its base
+    if str(folder) in os.environ.get("PATH", "").split(os.pathsep):
+        return ""
+    with contextlib.suppress(ValueError):  # elsewhere: the whole path
+        folder = folder.relative_to(Path.cwd())
+    return f"{folder}/"

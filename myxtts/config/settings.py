@@ -14,7 +14,9 @@ from myxtts.errors import ConfigError
 class Settings(BaseModel):
     """A group of settings. A misspelt one is refused, not ignored."""
 
-    model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", validate_assignment=True, allow_inf_nan=False, defer_build=True
+    )
 
     @field_validator("*", mode="before")
     @classmethod

@@ -20,6 +20,7 @@ import numpy as np
 
 from myxtts.corpora.demo_sentences import HELD_OUT_SLOTS, SLOTS, draw_slot_sentences, draw_texts
 from myxtts.data.audio import SAMPLE_RATE
+from myxtts.documents import read_json
 from myxtts.errors import DataError
 from myxtts.text import espeak
 
@@ -254,7 +255,7 @@ def _existing(folder: Path, settings: dict[str, Any]) -> DemoSummary | None:
             raise DataError("The demo corpus cannot replace the current folder.", "a new folder")
         return None
     try:
-        record = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
+        record = read_json(folder / SETTINGS_FILE)
         same, facts = record["settings"] == settings, record["facts"]
         summary = _summary(folder, facts, reused=True)
     except FileNotFoundError:

@@ -18,6 +18,7 @@ from myxtts.data.manifests import DELIMITERS, Manifest, read_manifest
 from myxtts.data.table import ClipTable, judge_texts, make_table
 from myxtts.text.languages import check_language
 from myxtts.text.lexicon import Lexicon
+from myxtts.text.scripts import check_script
 from myxtts.text.tokenizers import Tokenizer, make_tokenizer
 
 
@@ -46,6 +47,7 @@ def prepare_data(
     """Read a folder's list, listen to every clip, read every text; every drop has its reason."""
     delimiter = None if config.delimiter is None else DELIMITERS[config.delimiter]
     manifest = read_manifest(source, delimiter=delimiter, language=check_language(config.language))
+    _check_scripts(manifest)
     on_list(len(manifest))
     verdicts = check_clips(
         manifest, max_seconds=config.max_mel_frames * HOP / SAMPLE_RATE, on_clip=on_clip
@@ -85,6 +87,16 @@ def plan_batches(
         groups=groups[config.balance],
         balance=config.balance is not None,
     )
+
+
+def _check_scripts(manifest: Manifest) -> None:
+    """Texts read in the wrong language are dropped one by one, for reasons that mislead."""
+    texts: dict[str, list[str]] = {}
+    for text, language in zip(manifest.texts, manifest.languages, strict=True):
+        texts.setdefault(language, []).append(text)
+    for language, written in texts.items():
+        if _is_known(language):
+            check_script(written, language)
 
 
 def _readable_texts(manifest: Manifest, verdicts: list[Verdict]) -> list[tuple[str, str]]:

@@ -7,6 +7,8 @@ import hashlib
 import json
 import logging
 import os
+import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -168,9 +170,11 @@ def prepare_training(
                 on_clip=on_clip,
             )
         )
+        _check_enough(lists, config)
         train, validation = (each.table() for each in lists)
         whole = train
     else:
+        _check_enough(lists, config)
         table = prepared.table()
         kept, held_out = hold_out(table)
         whole = table.take(np.concatenate([kept, held_out]))
@@ -221,6 +225,22 @@ def prepare_training(
         _validation_plan=fixed,
         _static_shapes=config.static_shapes != "off",
     )
+
+
+def _check_enough(lists: Sequence[PreparedData], config: DataConfig) -> None:
+    """Whoever lost most of the data wants to know before a night of training, not after it."""
+    for prepared in lists:
+        reasons = Counter(verdict.reason for verdict in prepared.verdicts if not verdict.kept)
+        kept = len(prepared.manifest) - reasons.total()
+        if config.allow_few or not 0 < 2 * kept < len(prepared.manifest):
+            continue
+        folder = prepared.manifest.folder
+        raise DataError(
+            f"Only {kept} of the {len(prepared.manifest)} clips of {folder} can be used: "
+            + ", ".join(f"{reason} {count}" for reason, count in reasons.most_common()),
+            f"`myxtts data check {shlex.quote(str(folder))}` says what to mend; --allow-few trains "
+            "on what is left",
+        )
 
 
 def hold_out(table: ClipTable) -> tuple[Ints, Ints]:

@@ -126,6 +126,7 @@ def _contents(voice: VoiceFiles, *, name: str) -> dict[str, bytes]:
         "format_number": FORMAT_NUMBER,
         "step": voice.step,
         "language": voice.language,
+        "languages": list(voice.languages),
         "speakers": list(voice.speakers),
         "sample_rate": SAMPLE_RATE,
         "max_text_length": voice.max_text_length,
@@ -138,7 +139,9 @@ def _contents(voice: VoiceFiles, *, name: str) -> dict[str, bytes]:
     phonemes = voice.kind == "phonemes"
     readme = _README.format(
         name=name,
-        language=f"{LANGUAGES[voice.language]} (`{voice.language}`)",
+        language=", ".join(
+            f"{LANGUAGES[tag]} (`{tag}`)" for tag in voice.languages or (voice.language,)
+        ),
         speakers=_list_some(voice.speakers),
         size=voice.model.size,
         parameters=sum(array.size for array in arrays.values()) / 1e6,

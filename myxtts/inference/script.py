@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from myxtts.errors import ConfigError, DataError
 from myxtts.text.languages import check_language
+from myxtts.text.scripts import check_script
 from myxtts.text.sentences import cut_in_two, split_sentences
 from myxtts.text.tokenizers import END_ID, Tokenizer
 
@@ -56,6 +57,7 @@ def write_script(
     if not text.strip():
         raise DataError("The text is empty.", "some words to say")
     language = check_language(language)
+    check_script([text], language)
     lines: list[Line] = []
     for sentence, ends_paragraph in split_sentences(text, language):
         pause = PAUSES["paragraph" if ends_paragraph else "sentence"]

@@ -148,14 +148,17 @@ class Synthesizer:
         speed: float = 1.0,
         pitch_shift: float = 0.0,
         seed: int = 0,
+        force_language: bool = False,
     ) -> Iterator[Floats]:
         """The audio of a text sentence by sentence, as soon as each is made.
 
         In the voice of the references, or one listened to before; `pitch_shift` is in semitones,
         and the seed matters to models with the flow head. A chunk holds the pause behind its
-        sentence; joined, the chunks are what `say` returns.
+        sentence; joined, the chunks are what `say` returns. A language that the model never heard
+        is refused unless forced.
         """
-        delivery = self._delivery(language, speed=speed, pitch_shift=pitch_shift, seed=seed)
+        how = {"speed": speed, "pitch_shift": pitch_shift, "seed": seed}
+        delivery = self._delivery(language, force_language=force_language, **how)
         script = write_script(text, **self._reading(delivery))
         return self.read(script, voice=voice or self.listen(references), delivery=delivery)
 
@@ -193,8 +196,10 @@ class Synthesizer:
             mel: Floats = features.log_mel(wave[None], tf.constant([len(wave)]))[0].numpy()
         return mel
 
-    def _delivery(self, language: str | None, **how: Any) -> Delivery:
-        return Delivery(language or self.files.language, **how)
+    def _delivery(
+        self, language: str | None, *, force_language: bool = False, **how: Any
+    ) -> Delivery:
+        return Delivery(self.files.language_for(language, force=force_language), **how)
 
     def _reading(self, delivery: Delivery) -> dict[str, Any]:
         """How a text in this language is read by this voice."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +13,16 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
-from myxtts.config.config import ModelConfig, TokenizerKind
+from myxtts.config.config import ModelConfig
+from myxtts.config.data import TokenizerKind
+from myxtts.documents import read_json
 from myxtts.errors import DataError, MyXTTSError
 from myxtts.models.weights import Arrays
 from myxtts.runs.checkpoints import Checkpoint, CheckpointStore, load_checkpoint
-from myxtts.text.languages import check_language
+from myxtts.text.languages import LANGUAGES, check_language
 from myxtts.text.tokenizers import Tokenizer, tokenizer_from_dict
+
+log = logging.getLogger(__name__)
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 FORMAT = "myxtts-voice"
@@ -37,12 +42,31 @@ class VoiceFiles:
     speakers: tuple[str, ...]
     language: str
     weights: Arrays
+    languages: tuple[str, ...] = ()  # it was trained on; not known of those made long ago
     max_text_length: int = 256  # tokens; what is longer it never heard
 
     @property
     def kind(self) -> TokenizerKind:
         """How it reads text."""
         return "characters" if self.tokenizer.kind == "characters" else "phonemes"
+
+    def language_for(self, asked: str | None, *, force: bool = False) -> str:
+        """The language to speak; one that the voice never heard is refused unless forced."""
+        if asked is None:
+            own = self.language in self.languages or not self.languages
+            return self.language if own else self.languages[0]
+        language = check_language(asked)
+        if language in self.languages or force:
+            return language
+        name = f"{LANGUAGES[language]} ({language})"
+        if not self.languages:
+            log.warning("Nothing says whether this voice was trained on %s.", name)
+            return language
+        heard = " and ".join(f"{LANGUAGES[tag]} ({tag})" for tag in self.languages)
+        raise DataError(
+            f"This voice never heard {name}: it was trained on {heard}.",
+            f"--language {self.languages[0]}, or --force-language to hear what becomes of it",
+        )
 
 
 def load_voice(path: str | Path) -> VoiceFiles:
@@ -91,6 +115,7 @@ def _facts_of(checkpoint: Checkpoint, folder: Path) -> dict[str, Any]:
         "tokenizer": state.get("tokenizer"),
         "speakers": state.get("speakers"),
         "language": data.get("language"),
+        "languages": state.get("languages", ()),
         "max_text_length": data.get("max_text_length"),
     }
 
@@ -99,7 +124,7 @@ def read_export_config(folder: Path) -> dict[str, Any]:
     """The settings of an export, checked to be ours and whole."""
     file = folder / CONFIG_FILE
     try:
-        config = json.loads(file.read_bytes())
+        config = read_json(file)
     except FileNotFoundError:
         raise _refusal(file, "it is missing", EXPORT_AGAIN) from None
     except (OSError, ValueError) as error:  # bytes that are no UTF-8 are a ValueError too
@@ -152,6 +177,7 @@ def _assemble(folder: Path, facts: Mapping[str, Any], weights: Arrays) -> VoiceF
             speakers=tuple(facts["speakers"]),
             language=check_language(facts["language"]),
             weights=weights,
+            languages=tuple(check_language(tag) for tag in facts.get("languages", ())),
             max_text_length=int(facts["max_text_length"]),
         )
     except (KeyError, TypeError, AttributeError) as error:

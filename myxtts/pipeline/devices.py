@@ -107,6 +107,19 @@ def configure_devices(
     return plan
 
 
+def check_machine(request: DeviceRequest, hardware: Hardware = HARDWARE) -> None:
+    """Refuse GPUs that the driver does not offer, before anything is loaded that takes seconds."""
+    if request.data_gpu is None or request.model_gpu is None or request.fallback:
+        return
+    choose_cards(
+        machine_cards(simulate=request.simulate, hardware=hardware),
+        request.data_gpu,
+        request.model_gpu,
+        isolate=request.isolate,
+        missing_reason=hardware.missing_reason,
+    )
+
+
 def machine_cards(*, simulate: bool = False, hardware: Hardware = HARDWARE) -> list[Card]:
     """The GPUs to choose from; the simulated machine has two."""
     if not simulate:

@@ -19,6 +19,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from myxtts.documents import parse_json, read_bounded, read_json
 from myxtts.errors import MyXTTSError
 
 STATE_FILE = "state.json"
@@ -130,7 +131,7 @@ class CheckpointStore:
         """Return the recorded steps that are there, the best first."""
         file = self.folder / BEST_FILE
         try:
-            recorded = json.loads(file.read_bytes())["steps"]
+            recorded = read_json(file)["steps"]
             return [step for step in recorded if step in self.steps()]
         except FileNotFoundError:
             return []
@@ -235,12 +236,12 @@ def _write_checkpoint(
 
 
 def _read_state(file: Path) -> dict[str, Any]:
-    raw = file.read_bytes()
+    raw = read_bounded(file)
     # Over the bytes as they are: a bit flipped in 1e5 to give 1E5 is damage too.
     blanked = raw[: _DIGEST.start] + _BLANK + raw[_DIGEST.stop :]
     if hashlib.sha256(blanked).hexdigest().encode() != raw[_DIGEST]:
         raise ValueError("its checksum does not match, or it is another program's")
-    record: dict[str, Any] = json.loads(raw)
+    record: dict[str, Any] = parse_json(raw)
     if record["format"] != _FORMAT:
         raise ValueError(f"it has format {record['format']}, this version reads {_FORMAT}")
     return record

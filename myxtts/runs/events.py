@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from myxtts import __version__
+from myxtts.documents import parse_json
 from myxtts.errors import MyXTTSError
 from myxtts.runs.sinks import Sink, TensorBoard, WandB
 
@@ -174,7 +175,7 @@ class EventReader:
                 self._offset += len(line)
                 # A writer that was killed leaves half a line in the middle once a run goes on.
                 with contextlib.suppress(ValueError):
-                    event = _revive(json.loads(line))
+                    event = _revive(parse_json(line))
                     if isinstance(event, dict):
                         yield event
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from myxtts.documents import read_json
 from myxtts.errors import DataError
 from myxtts.pipeline.telemetry import BUSY, STAGES, Telemetry
 
@@ -55,7 +56,7 @@ def write_trace(path: Path, spans: Iterable[Span]) -> None:
 def read_trace(path: Path) -> list[Span]:
     """The spans a run left in its timeline; none where there is none."""
     try:
-        events: list[Any] = json.loads(path.read_bytes())["traceEvents"]
+        events: list[Any] = read_json(path)["traceEvents"]
         return [
             Span(
                 stage=STAGES[event["tid"]],

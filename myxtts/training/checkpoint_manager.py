@@ -30,6 +30,7 @@ class CheckpointManager:
         stopping: EarlyStopping,
         data: TrainingData | None,
         speakers: list[str],
+        languages: list[str],
         resumed: bool,
     ) -> None:
         self.store = store
@@ -40,6 +41,7 @@ class CheckpointManager:
         self._facts: dict[str, Any] = {
             "seed": config.training.seed,
             "speakers": speakers,
+            "languages": languages,
             "tokenizer": None if data is None else data.tokenizer.to_dict(),
             "buckets": [] if data is None else [list(bucket) for bucket in data.plan.buckets],
             "fingerprint": None if data is None else data.fingerprint,

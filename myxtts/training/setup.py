@@ -21,6 +21,7 @@ from myxtts.pipeline.devices import DevicePlan, Mode
 from myxtts.runs.checkpoints import Checkpoint, load_checkpoint
 from myxtts.runs.events import RunLog
 from myxtts.runs.folder import RunFolder
+from myxtts.text.languages import LANGUAGE_IDS
 from myxtts.text.tokenizers import Tokenizer, tokenizer_from_dict
 from myxtts.training.fine_tuning import describe_match, joined_tokenizer, load_matching_weights
 from myxtts.training.precision import choose_precision
@@ -200,6 +201,19 @@ def all_speakers(
         known = source.speakers
     new = data.train.speaker_names if data is not None else ()
     return list(dict.fromkeys([*known, *new]))
+
+
+def all_languages(
+    data: TrainingData | None, *, saved: Checkpoint | None, source: VoiceFiles | None
+) -> list[str]:
+    """Every language this model has heard, those of the run before included."""
+    known: Sequence[str] = ()
+    if saved is not None:
+        known = saved.state.get("languages", ())
+    elif source is not None:
+        known = source.languages
+    numbers = set() if data is None else set(data.train.languages.tolist())
+    return [tag for tag, number in LANGUAGE_IDS.items() if tag in known or number in numbers]
 
 
 def make_model(

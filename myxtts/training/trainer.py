@@ -97,6 +97,7 @@ class XTTSTrainer:
             stopping=self.stopping,
             data=self.data,
             speakers=speakers,
+            languages=setup.all_languages(self.data, saved=saved, source=source),
             resumed=saved is not None,
         )
         self._losses = LossReport(self.step)
