@@ -19,7 +19,7 @@ from myxtts.data.audio import NUM_MELS, SAMPLE_RATE
 from myxtts.data.device_stage import make_device_stage
 from myxtts.runs.checkpoints import Checkpoint, CheckpointStore
 from myxtts.runs.events import read_events
-from myxtts.training import trainer as trainer_module
+from myxtts.training import setup as setup_module
 from myxtts.training.trainer import XTTSTrainer
 from tests.support import ROOT
 from tests.warm import WarmProcess
@@ -153,7 +153,7 @@ _STAGE = make_device_stage(on_cpu=True)
 
 def share_device_stage(monkeypatch: Any) -> None:
     """One data stage for all trainers of a module: tracing it takes seconds, each time."""
-    monkeypatch.setattr(trainer_module, "make_device_stage", lambda **_: _STAGE)
+    monkeypatch.setattr(setup_module, "make_device_stage", lambda *_, **__: _STAGE)
 
 
 # -- runs in processes of their own --
