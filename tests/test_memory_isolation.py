@@ -22,7 +22,7 @@ from myxtts.errors import ConfigError, DataError, DeviceError, MemoryBudgetError
 from myxtts.models.xtts import XTTS
 from myxtts.pipeline import hardware
 from myxtts.runs.events import read_events
-from myxtts.runs.folder import RunLockedError
+from myxtts.runs.lock import RunLockedError
 from myxtts.training.memory_isolated_trainer import MemoryIsolatedDualGPUTrainer
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.utils.gpu_memory import (

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from myxtts.messages import clock, short
+from myxtts.training.stopping import mute_closed_outputs
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -64,6 +65,7 @@ class TrainingProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
+        mute_closed_outputs()
         if self._recent and (self._on_terminal or self._shown != (self.step, self._values_step)):
             self._show()  # the last step, wherever and however the run stopped
         if self._bars is not None:

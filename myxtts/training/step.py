@@ -46,6 +46,7 @@ class TrainStep:
         self.device = device
         self.grad_accum = grad_accum
         self.traces = 0
+        self.updates_begun = 0  # who reads the weights from another thread looks at it
         self._gradient_clip = gradient_clip
         self._ema_decay = ema_decay
         self._scales = scale_loss
@@ -144,6 +145,7 @@ class TrainStep:
         return weighted_mean(done)
 
     def _finish_update(self) -> tf.Tensor:
+        self.updates_begun += 1
         norm = self._update(self._gradient_sum, self._weight_sum)
         self.drop_gradients()
         return norm

@@ -136,7 +136,7 @@ class XTTSTrainer:
         training = self.config.training
         training.epochs = epochs or training.epochs
         self.stop_after(planned_steps(training, self.data, train_dataset) or UNKNOWN_LENGTH)
-        self._stop = StopRequest()
+        self._stop = StopRequest(meanwhile=self._checkpoints.save_meanwhile)
         self.step.drop_gradients()
         self._first_step = self.state.step
         self._began = time.monotonic() - self.state.seconds
@@ -147,6 +147,7 @@ class XTTSTrainer:
                 with (
                     self._pipeline(*self._source(train_dataset)) as batches,
                     report.final(batches, run, self.state, self.log),
+                    self._checkpoints.kept(self.log),  # before anything that may hang is closed
                 ):
                     for batch in batches:
                         losses = self._train_step_impl(batch)
@@ -160,23 +161,20 @@ class XTTSTrainer:
                         # The last epoch's last few batches; a run asked to stop does them again.
                         if not self._stop and self.step.apply_what_is_left():
                             self._count_update(batches.state, losses, on_step)
+                    if self._stop:
+                        name, step = self._stop.signal_name, self.state.step
+                        log.info("Stopped by %s at step %d", name, step)
                 if self.step.at_update:
                     self._report()
-                if self._stop:
-                    log.info("Stopped by %s at step %d", self._stop.signal_name, self.state.step)
-                elif self.state.step > self._first_step:
-                    self._finish(val_dataset)
-                self._checkpoints.save_if_new(self.log)
+                if not self._stop and self.state.step > self._first_step:
+                    with self._checkpoints.kept(self.log):
+                        self._finish(val_dataset)
             except tf.errors.ResourceExhaustedError as error:
-                self._checkpoints.rescue(self.log)
                 raise MemoryBudgetError(
                     f"A device ran out of memory outside the training step: {error.message}",
                     "a smaller --batch-size or --prefetch-buffer-size, or more --data-gpu-memory "
                     "(--model-gpu-memory if it was while validating)",
                 ) from error
-            except Exception:
-                self._checkpoints.rescue(self.log)
-                raise
         self._checkpoints.raise_if_unsaved()
         stats = batches.stats()
         warn_of_uneven_steps(stats, self.config, self.plan)
@@ -243,6 +241,7 @@ class XTTSTrainer:
         self.state.step += 1
         self.state.epoch, self.state.position = state
         self.state.seconds = time.monotonic() - self._began
+        self._checkpoints.count_update()
         self._after_step()
         if on_step is not None:
             on_step(self.state.step, losses)
@@ -270,7 +269,7 @@ class XTTSTrainer:
         if validates or samples or self._checkpoints.is_due:
             with batches.paused():
                 best = validates and self._validate(val_dataset)
-                if samples:
+                if samples and not self._stop:
                     self._validator.sample(self.log)
                 if best or self._checkpoints.is_due:
                     self._checkpoints.save(self.log, best=best)
@@ -291,7 +290,8 @@ class XTTSTrainer:
             log.warning("%d clips could no longer be read", self.data.num_lost)
         if not self._validator.is_up_to_date and self._validate(val_dataset):
             self._checkpoints.save(self.log, best=True)
-        self._validator.sample(self.log)
+        if not self._stop:
+            self._validator.sample(self.log)
 
     def _validate(self, val_dataset: Iterable[Any] | None) -> bool:
         return self._validator.validate(val_dataset, self.log, stop_when=lambda: bool(self._stop))

@@ -12,6 +12,7 @@ import tensorflow as tf
 from myxtts.data.training_data import TrainingData
 from myxtts.errors import MyXTTSError
 from myxtts.models.xtts import XTTS
+from myxtts.pipeline.iterators import iterate
 from myxtts.runs.events import RunLog
 from myxtts.training.samples import Sampler
 from myxtts.training.snapshot import RunState
@@ -115,7 +116,7 @@ class Validator:
     def _batches(self, dataset: Iterable[Any] | None) -> Iterator[Any]:
         """Validation batches on the model device, one after another: they are few, and seldom."""
         own = () if self._data is None else self._data.validation_batches()
-        return map(self._prepare, own if dataset is None else dataset)
+        return map(self._prepare, iterate(own if dataset is None else dataset))
 
     def _tell_incomplete(
         self, dataset: Iterable[Any] | None, clips: float, run_log: RunLog
