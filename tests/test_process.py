@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import threading
 
 import pytest
 
-from myxtts.training import XTTSTrainer
+from myxtts.runs.events import RunLog, read_events
+from myxtts.training import XTTSTrainer, make_trainer
 from tests import runs
 from tests.support import run_python
 
@@ -49,3 +51,22 @@ def test_a_trainer_settles_what_the_data_decides_and_leaves_the_callers_config(t
     settled = trainer.config
     assert settled.training.epochs == 7
     assert settled.model.vocab_size == trainer.data.tokenizer.vocab_size != config.model.vocab_size
+
+
+def test_the_thread_that_trains_writes_the_runs_log_alone(tmp_path, monkeypatch):
+    writers = set()
+    attempt = RunLog._attempt
+
+    def noting(*arguments):
+        writers.add(threading.current_thread())
+        return attempt(*arguments)
+
+    monkeypatch.setattr(RunLog, "_attempt", noting)
+    config = runs.in_process(
+        tmp_path / "run", checkpoint_steps=2, memory_check_steps=2, validation_steps=3
+    )
+    with make_trainer(config, model=runs.SmallModel) as trainer:
+        trainer.train(runs.mel_batches(8), runs.mel_batches(2), epochs=1)
+    kinds = {event["kind"] for event in read_events(tmp_path / "run" / "events.jsonl")}
+    assert {"started", "metrics", "memory", "checkpoint", "pipeline", "ended"} <= kinds
+    assert writers == {threading.main_thread()}  # so it needs no lock
