@@ -65,8 +65,7 @@ def json_lines(language: str) -> Form:
 
     def read(line: Line) -> Row:
         row, problem = _parse_json(line)
-        cells = {name: _as_text(value) for name, value in row.items() if name in _KNOWN}
-        values = [_first_given(cells, [n for n in names if n in cells]) for names in COLUMNS]
+        values = [_first_named(row, names) for names in COLUMNS]
         if "\\u" in line.text and not is_unicode("".join(values)):
             problem = problem or "the row holds half a character"
         return _row(line, *values, default=language, problem=problem)
@@ -130,10 +129,17 @@ def _like_piper(mark: str, language: str) -> Callable[[Line], Row]:
     return read
 
 
-def _first_given(row: Any, places: Iterable[Any]) -> str:
+def _first_given(row: list[str], places: Iterable[int]) -> str:
     for place in places:
         if value := row[place].strip():
-            return str(value)
+            return value
+    return ""
+
+
+def _first_named(row: dict[str, Any], names: Iterable[str]) -> str:
+    for name in names:
+        if name in row and (value := _as_text(row[name]).strip()):
+            return value
     return ""
 
 
@@ -193,7 +199,7 @@ def _parse_json(line: Line) -> tuple[dict[str, Any], str]:
     if line.problem:
         return {}, line.problem
     try:
-        row = json.loads(line.text, object_pairs_hook=_keys_once)
+        row = _DECODER.decode(line.text)
     except _RepeatedKeyError as error:
         return {}, str(error)
     except (ValueError, RecursionError):
@@ -206,6 +212,9 @@ def _keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(row) < len(pairs):
         raise _RepeatedKeyError("the row has a key twice")
     return row
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_keys_once)  # making one takes as long as a row
 
 
 def _as_text(value: Any) -> str:
