@@ -27,6 +27,7 @@ import numpy as np
 from myxtts import __version__
 from myxtts.documents import parse_json
 from myxtts.errors import MyXTTSError
+from myxtts.runs.event_schema import is_sound
 from myxtts.runs.sinks import Sink, TensorBoard, WandB
 
 log = logging.getLogger(__name__)
@@ -156,6 +157,7 @@ class EventReader:
     def __init__(self, events_file: Path) -> None:
         self._path = events_file
         self._offset = 0
+        self.skipped = 0  # odd lines: half-written ones, and what no version of ours has written
 
     def poll(self) -> Iterator[dict[str, Any]]:
         """The whole lines that are new. A half-written last one waits for its rest."""
@@ -172,10 +174,13 @@ class EventReader:
                     return
                 self._offset += len(line)
                 # A writer that was killed leaves half a line in the middle once a run goes on.
+                event: dict[str, Any] = {}
                 with contextlib.suppress(ValueError):
                     event = _revive(parse_json(line))
-                    if isinstance(event, dict):
-                        yield event
+                if is_sound(event):
+                    yield event
+                else:
+                    self.skipped += 1
 
 
 def read_events(events_file: Path, *, effective: bool = False) -> Iterator[dict[str, Any]]:
