@@ -34,6 +34,7 @@ from myxtts.runs.follow import RunFollower
 from tests.told_runs import EVEN, PLAN, event, half_a_run, started, write_events, write_trace
 
 STEPS = 20
+LENGTHS = (3, 41, 98, 275, 1204, 980, 377, 120, 0, 31, 8, 1)  # clips of each length
 
 
 def sample_profile(name: str = "my <data>") -> Profile:
@@ -135,7 +136,7 @@ def sample_summary(name: str = "Ann & co") -> DataSummary:
         hours=1.25,
         speakers=Counter({name: 1200, "بهرام": 36}),
         languages=Counter({"en": 1236}),
-        histogram=[(0.8 + 0.95 * i, 1.75 + 0.95 * i, 137 * i % 411) for i in range(12)],
+        histogram=[(0.8 + 0.95 * i, 1.75 + 0.95 * i, count) for i, count in enumerate(LENGTHS)],
         unknown_symbols=Counter({"\u064b": 7, "\u200c": 2, "<": 1, name: 1}),
         clipped=["loud.wav", name],
         mostly_silent=["quiet.wav"],

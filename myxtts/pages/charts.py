@@ -20,9 +20,8 @@ ROLE_COLOR = {"data": "var(--s2)", "model": "var(--s4)"}
 STATE_CLASS = {BUSY: "", WAITING_INPUT: "waiting"}  # and without room "no-room"
 MAX_POINTS = 400  # of a line: more than the page has columns to show
 ROW = 41  # pixels of a stage's row
-NARROW = 8.0  # per cent of the width: a label in less has no room on a telephone
+LETTER, NARROW_LETTER = 1.0, 2.75  # per cent of the width that one takes, and on a telephone
 ACROSS = {"x", "x1", "x2", "cx", "width"}
-SPARE = "spare"  # the class of labels that a narrow screen leaves out
 
 
 @dataclass(frozen=True)
@@ -157,10 +156,12 @@ def _work(page: Page, plot: _Plot, span: Span, began: float, y: float) -> Markup
         class_=STATE_CLASS.get(span.state, "no-room"),
         style=f"fill:{STAGE_COLOR[span.stage]}",
     )
-    if span.state != BUSY or wide < NARROW / 2.3:
+    number = page.number(span.batch)
+    if span.state != BUSY or wide < LETTER * (len(number) + 1):
         return drawn
-    css = f"inside {SPARE}" if wide < NARROW else "inside"
-    return drawn + _text(x + wide / 2, y + height / 2 + 4, page.number(span.batch), css)
+    return drawn + _text(
+        x + wide / 2, y + height / 2 + 4, number, f"inside {_spare(number, wide)}".strip()
+    )
 
 
 def share_bar(page: Page, parts: Iterable[tuple[float, str, str]], *, track: bool = True) -> Markup:
@@ -216,11 +217,12 @@ class _Plot:
         if ticks is None:
             ticks = [t for t in _ticks(self._low, self._high) if self._low <= t <= self._high]
         decimals = _decimals(ticks) if decimals is None else decimals
-        marks = _text(50, self.height + 41, label)
+        marks = _text(50, self.height + 43, label)
+        apart = self.x(ticks[1]) - self.x(ticks[0]) if len(ticks) > 1 else 100.0
         for index, tick in enumerate(ticks):
             shown = self.page.number(max(0.0, tick), decimals)
-            css = SPARE if index % 2 and len(ticks) > 8 else ""
-            marks += _text(self.x(tick), self.height + 17, shown, css)
+            css = _spare(f"{shown} ", apart) if index % 2 else ""
+            marks += _text(self.x(tick), self.height + 20, shown, css)
         return marks
 
     def line(self, line: Line) -> Markup:
@@ -253,9 +255,9 @@ class _Plot:
         drawn = _tag("rect", class_=css, x=x, y=y, width=width, height=self.height - y)
         if not label:
             return drawn
-        inside, cramped = y < 15, right - left < NARROW + 0.5 and len(label) > 3
-        css = " ".join([*["inside"] * inside, *[SPARE] * cramped])
-        return drawn + _text((left + right) / 2, y + 14 if inside else y - 5, label, css)
+        y, place = (y + 14, "inside") if y < 15 else (y - 5, "")
+        css = f"{place} {_spare(label, right - left)}".strip()
+        return drawn + _text((left + right) / 2, y, label, css)
 
     def svg(self, marks: Sequence[Markup], title: str, css: str = "") -> Markup:
         inside = Markup().join(marks)
@@ -278,6 +280,11 @@ def _ticks(low: float, high: float, *, whole: bool = False) -> list[float]:
 def _decimals(ticks: Sequence[float]) -> int:
     step = ticks[1] - ticks[0] if len(ticks) > 1 else 1.0
     return 0 if step >= 1 else min(4, math.ceil(-math.log10(step) - 1e-9))
+
+
+def _spare(label: str, room: float) -> str:
+    """The class of a label that a narrow screen leaves out, where it has no room there."""
+    return "spare" if NARROW_LETTER * len(label) > room else ""
 
 
 def _text(x: float | str, y: float, text: str, css: str = "", **attributes: str) -> Markup:

@@ -127,7 +127,7 @@ class _Handler(BaseHTTPRequestHandler):
         if answer is None:
             self.send_error(HTTPStatus.NOT_FOUND)
             return
-        body = answer.encode()
+        body = answer.encode(errors="backslashreplace")
         self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))

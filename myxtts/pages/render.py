@@ -64,7 +64,7 @@ def write_page(path: Path, page: str) -> None:
     draft = path.parent / f".report-{secrets.token_hex(4)}.tmp"
     try:
         try:
-            draft.write_text(page, encoding="utf-8")
+            draft.write_text(page, encoding="utf-8", errors="backslashreplace")
             draft.replace(path)
         finally:
             draft.unlink(missing_ok=True)

@@ -21,7 +21,7 @@ from myxtts.pages.charts import (
     share_bar,
     timeline,
 )
-from myxtts.pages.page import Language, Page
+from myxtts.pages.page import Language, Page, harmless
 from myxtts.pages.render import render, write_page
 from myxtts.pages.report_content import (
     ReportContent,
@@ -122,7 +122,7 @@ def _changes(page: Page, content: ReportContent) -> Rows:
     for change in content.changes:
         gain = "" if change.gain is None else page.digits(f"×{change.gain:.2f}")
         reason = page.say(f"change: {change.kind}") if page.rtl else change.reason
-        rows.append((Markup("<code>{}</code>").format(change.flag), gain, reason))
+        rows.append((Markup("<code>{}</code>").format(harmless(change.flag)), gain, reason))
     return rows
 
 
