@@ -10,7 +10,7 @@ from datetime import timedelta
 UNKNOWN = "-:--:--"
 # What a terminal obeys instead of showing it: control characters, line separators, what turns the
 # direction of the text around it, and halves of characters. Persian's half-space is none of them.
-_OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u206f\ufff9-\ufffb\ud800-\udfff]")
 _OBEYED_IN_LINES = re.compile(_OBEYED.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
 
 
