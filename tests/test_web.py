@@ -216,3 +216,32 @@ def test_a_port_that_is_taken_is_said(run):
             serve(RunFollower(run), port=taken.getsockname()[1]),
         ):
             pass
+
+
+def test_odd_requests_and_crowds_are_answered(address, capfd):
+    host, port = urlsplit(address).hostname, urlsplit(address).port
+    with socket.create_connection((host, port)) as client:
+        client.sendall(f"GET http://[/ HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n".encode())
+        assert b" 400 " in client.recv(100)
+    crowd = [socket.create_connection((host, port), timeout=10) for _ in range(60)]
+    for client in crowd:
+        client.sendall(f"GET /view HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n".encode())
+    for client in crowd:
+        assert b" 200 " in client.recv(100)
+        client.close()
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_odd_events_do_not_break_the_live_page(run, address):
+    odd = [
+        event("metrics", 60, loss="much"),
+        event("metrics", -3, loss=1.0),
+        event("pipeline", 60, stages={"train": {"busy": 1}}),
+        {"kind": 7},
+    ]
+    write_events(run, [*odd, metrics(60, 0.25)])
+    connection = http.client.HTTPConnection("127.0.0.1", urlsplit(address).port)
+    connection.request("GET", "/view")
+    answer = connection.getresponse()
+    assert answer.status == 200
+    assert "0.25" in answer.read().decode()

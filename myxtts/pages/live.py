@@ -92,6 +92,8 @@ class _Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
+    request_queue_size = 128  # the module's own 5 turns away whoever comes in a crowd
+
     def __init__(self, follower: RunFollower, *, port: int, lang: Language) -> None:
         self.follower, self.lang = follower, lang
         self.lock = threading.Lock()  # pages ask from threads of their own
@@ -115,7 +117,11 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Host", "").rsplit(":", 1)[0] not in (HOST, "localhost"):
             self.send_error(HTTPStatus.FORBIDDEN, "only for this machine")
             return
-        address = urlsplit(self.path)
+        try:
+            address = urlsplit(self.path)
+        except ValueError:  # such as "http://[/"
+            self.send_error(HTTPStatus.BAD_REQUEST)
+            return
         asked = parse_qs(address.query).get("lang", [self.server.lang])[0]
         page = run_page("fa" if asked == "fa" else "en")
         try:
