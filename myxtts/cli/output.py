@@ -12,6 +12,8 @@ from typing import Annotated
 
 import typer
 
+from myxtts.utils.commons import setup_logging
+
 debug_asked = False
 
 
@@ -34,19 +36,7 @@ Debug = Annotated[
 
 def start_logging() -> None:
     """Log lines as people grep for them: whole, on standard error, never wrapped."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(_Formatter())
-    logger = logging.getLogger("myxtts")
-    logger.handlers = [handler]
-    logger.setLevel(logging.DEBUG if debug_asked else logging.INFO)
-    logger.propagate = False
-
-
-class _Formatter(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        message = super().format(record)
-        plain = record.levelno == logging.INFO
-        return message if plain else f"{record.levelname}: {message}"
+    setup_logging(logging.DEBUG if debug_asked else logging.INFO)
 
 
 @contextlib.contextmanager
