@@ -81,7 +81,14 @@ def test_simulation_runs_the_same_modes_on_two_cpu_devices(indices, isolate, cap
     assert plan.isolated is isolate
     assert (machine.hidden, machine.cpu_parts, machine.growth, machine.limits) == (True, 2, [], {})
     for record in caplog.records:
-        assert "simulated GPU" in record.message or "not enforced" in record.message
+        assert "(simulated" in record.message or "not enforced" in record.message
+    data_gpu, model_gpu = plan.data_gpu, plan.model_gpu
+    for line in (
+        f"Data Processing GPU: {data_gpu} (simulated GPU {data_gpu} = CPU:0)",
+        f"Model Training GPU: {model_gpu} (simulated GPU {model_gpu} = CPU:1)",
+    ):
+        assert [record.message for record in caplog.records].count(line) == 1
+    assert caplog.text.count(" = CPU:") == 2  # which is which is said once
 
 
 def test_simulation_splits_one_card_too():

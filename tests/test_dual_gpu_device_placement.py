@@ -123,10 +123,11 @@ class DevicePlacementTest(unittest.TestCase):
 
     def test_a_model_device_other_than_the_plans_is_refused(self):
         config = self.make_config()
-        for name in ("/CPU:1", "/device:CPU:1", "/cpu:1"):
+        for name in ("/CPU:1", "/device:CPU:1", "/cpu:1", "/GPU:1"):  # the last as the log has it
             XTTSTrainer(config, model=ProbeModel, model_device=name).close()
-        with self.assertRaisesRegex(DeviceError, "model_device is /CPU:0"):
-            XTTSTrainer(config, model=ProbeModel, model_device="/CPU:0")
+        for name in ("/CPU:0", "/GPU:0"):
+            with self.assertRaisesRegex(DeviceError, rf"{name}, .* /GPU:1 \(.* = CPU:1\)"):
+                XTTSTrainer(config, model=ProbeModel, model_device=name)
 
     def test_what_crosses_is_a_copy_of_the_same_bytes(self):
         sent = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import signal
 import subprocess
 import sys
 import time
@@ -101,8 +102,12 @@ def test_training_and_monitor_draw_the_same_panel(tmp_path):
     assert "Data GPU 0" in console.file.getvalue()
 
 
-def test_a_running_run_is_followed_until_it_ends(tmp_path):
-    write_events(tmp_path, [started(host="elsewhere"), *half_a_run()[1:]])
+@pytest.mark.parametrize("begun", [True, False], ids=["", "though it begins later"])
+def test_a_running_run_is_followed_until_it_ends(tmp_path, begun):
+    first = [started(host="elsewhere"), *half_a_run()[1:]]
+    tmp_path = tmp_path / "run"
+    if begun:
+        write_events(tmp_path, first)
     master, slave = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "myxtts", "monitor", str(tmp_path)],
@@ -120,6 +125,8 @@ def test_a_running_run_is_followed_until_it_ends(tmp_path):
             shown += os.read(master, 65536)
         except OSError:  # the other end is closed
             break
+        if not begun and b"Waiting for it; Ctrl-C ends this" in shown:
+            begun = bool(write_events(tmp_path, first))
         if later and b"Step 50/100" in shown:
             write_events(tmp_path, later)
             later = []
@@ -135,6 +142,28 @@ def test_the_report_is_written_in_the_language_asked_for(tmp_path):
     said = monitor(run, "--report", tmp_path / "page.html", "--lang", "fa")
     assert said == f"Report: {tmp_path / 'page.html'}\n"
     assert '<html lang="fa" dir="rtl">' in (tmp_path / "page.html").read_text()
+
+
+def test_ctrl_c_ends_the_waiting_for_a_run_that_does_not_come(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "myxtts", "monitor", str(tmp_path / "run"), "--web", "--port", "0"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert "Waiting for it; Ctrl-C ends this" in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=20) == ("", "")
+    assert process.returncode == 0
+
+
+def test_a_folder_of_runs_is_not_waited_for(tmp_path):
+    run = write_events(tmp_path / "mine", half_a_run())
+    with pytest.raises(MyXTTSError, match="There is no training run") as failure:
+        monitor(tmp_path, "--web")
+    assert failure.value.remedy == f"myxtts monitor {run}"
 
 
 def test_what_cannot_be_watched_is_said(tmp_path):

@@ -356,8 +356,10 @@ def test_tuples_of_features_train_from_another_runs_weights_with_parts_frozen(
         np.testing.assert_array_equal(start[name][: len(array)], array, name)
     parts = [np.stack(part) for part in zip(*runs.tuple_batches(2), strict=True)]
     dataset = tf.data.Dataset.from_tensor_slices(tuple(parts))
+    caplog.set_level(logging.WARNING, "tensorflow")
     result = trainer.train(dataset, val_dataset=dataset.take(1), epochs=1)
     assert result["steps"] == 2
+    assert "AutoGraph" not in caplog.text
     assert result["best_loss"] > 0
     changed = {
         part
@@ -372,14 +374,14 @@ def test_tuples_of_features_train_from_another_runs_weights_with_parts_frozen(
 # -- settings, each with its effect --
 
 
-def test_wandb_that_is_not_installed_is_said_before_training(run, trainer_in, monkeypatch):
+def test_wandb_that_is_not_installed_is_said_before_anything_is_made(run, trainer_in, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
-    steps = []
-    trainer = trainer_in(run, wandb=True)
+    made = []
     with pytest.raises(ConfigError, match="wandb package is not installed") as refusal:
-        trainer.train(runs.mel_batches(2), epochs=1, on_step=lambda *_: steps.append(1))
+        trainer_in(run, wandb=True, model=lambda: made.append(1))
     assert "leave out --wandb" in refusal.value.remedy
-    assert not steps
+    assert not made
+    assert not run.exists()
 
 
 def test_the_pipeline_gets_the_settings_it_is_named_for(run, trainer_in, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -37,28 +38,42 @@ def monitor(
 ) -> None:
     """Show how a run is doing: progress, devices, buffers, memory, and what holds it back.
 
-    A run still going on is followed until it ends or Ctrl-C; watching does not disturb it.
+    A run still going on is followed until it ends or Ctrl-C, and one about to start is waited for;
+    watching does not disturb it.
     """
-    from myxtts.runs.follow import RunFollower
-
-    follower = RunFollower(run_dir)
     if report is not None:
         from myxtts.pages.report import write_report
 
         write_report(report, run_dir, lang=lang)
         echo(f"Report: {report}")
-    elif web:
-        from myxtts.pages.live import serve
+        return
+    with contextlib.suppress(KeyboardInterrupt):
+        follower = _follow(run_dir, patiently=web or (sys.stdout.isatty() and not once))
+        if web:
+            from myxtts.pages.live import serve
 
-        with (
-            serve(follower, port=port, lang=lang) as address,
-            contextlib.suppress(KeyboardInterrupt),
-        ):
-            echo(f"The run is shown at {address} (Ctrl-C ends this, not the run)")
-            while True:
-                time.sleep(60)
-    else:
+            with serve(follower, port=port, lang=lang) as address:
+                echo(f"The run is shown at {address} (Ctrl-C ends this, not the run)")
+                while True:
+                    time.sleep(60)
         _show(follower, once=once)
+
+
+def _follow(run_dir: Path, *, patiently: bool) -> RunFollower:
+    """The run to follow; one that is not there yet is waited for, if it is to be followed."""
+    from myxtts.runs.follow import NothingToldError, RunFollower
+
+    said = False
+    while True:
+        try:
+            return RunFollower(run_dir)
+        except NothingToldError as nothing:
+            if not patiently:
+                raise
+            if not said:
+                echo(f"{nothing.problem} Waiting for it; Ctrl-C ends this.")
+                said = True
+        time.sleep(POLL_S)
 
 
 def _show(follower: RunFollower, *, once: bool) -> None:
@@ -71,10 +86,7 @@ def _show(follower: RunFollower, *, once: bool) -> None:
     if once or view.is_over or not console.is_terminal:
         console.print(render_panel(view))
         return
-    with (
-        contextlib.suppress(KeyboardInterrupt),
-        Live(render_panel(view), console=console, auto_refresh=False) as live,
-    ):
+    with Live(render_panel(view), console=console, auto_refresh=False) as live:
         while not view.is_over:
             time.sleep(POLL_S)
             view = follower.poll()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from myxtts.messages import harmless
+from myxtts.utils.commons import setup_logging
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,19 +52,7 @@ def make_console(*, stderr: bool = False) -> Console:
 
 def start_logging() -> None:
     """Log lines as people grep for them: whole, on standard error, never wrapped."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(_Formatter())
-    logger = logging.getLogger("myxtts")
-    logger.handlers = [handler]
-    logger.setLevel(logging.DEBUG if debug_asked else logging.INFO)
-    logger.propagate = False
-
-
-class _Formatter(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        message = harmless(super().format(record), lines=True)
-        plain = record.levelno == logging.INFO
-        return message if plain else f"{record.levelname}: {message}"
+    setup_logging(logging.DEBUG if debug_asked else logging.INFO)
 
 
 @contextlib.contextmanager

@@ -51,6 +51,12 @@ def train(
 
 def _check_data(settings: XTTSConfig) -> None:
     for name, folder in (("train", settings.data.train_data), ("val", settings.data.val_data)):
+        if folder is None and name == "train" and settings.training.resume == "require":
+            raise ConfigError(
+                f"--resume was given, but {settings.training.checkpoint_dir} holds no config.yaml, "
+                "which would name the training data.",
+                "check --checkpoint-dir, or give --train-data DIR too",
+            )
         if folder is None and name == "train":
             raise ConfigError(
                 "There is no training data.",
@@ -65,13 +71,22 @@ def _check_data(settings: XTTSConfig) -> None:
 
 
 def _train(settings: XTTSConfig) -> None:
+    if settings.training.wandb:
+        from myxtts.runs.sinks import import_wandb
+
+        import_wandb()  # before anything that takes time
     with quiet_native_output():
         from myxtts.training import make_trainer
+    from myxtts.cli.next_steps import next_steps
     from myxtts.pages.report import report_at_the_end
+    from myxtts.training.stopping import mute_closed_outputs
 
     with make_trainer(settings) as trainer, report_at_the_end(trainer.run.path):
         result = trainer.train()
+    mute_closed_outputs()  # nobody may be there any more
     if result["stopped_by"] is not None:
         echo(f"Stopped at step {result['steps']}; the same command goes on from there.")
         raise typer.Exit(128 + result["stopped_by"])
     echo(f"Trained {result['steps']} steps. Everything is in {trainer.run.path}")
+    for line in next_steps(trainer):
+        echo(line)

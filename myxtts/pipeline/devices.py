@@ -65,12 +65,10 @@ class DevicePlan:
     @property
     def note(self) -> str:
         """What every message about a simulated device adds, or nothing."""
-        if not self.simulated:
-            return ""
-        return f" (simulated GPU {self.data_gpu} = CPU:0, simulated GPU {self.model_gpu} = CPU:1)"
+        return " (simulated)" if self.simulated else ""
 
     def role_note(self, role: RoleName) -> str:
-        """The same for one role."""
+        """The same with what stands in for a role's GPU; the log says it once for each."""
         if not self.simulated:
             return ""
         return f" (simulated GPU {self.gpu(role)} = {self.device(role)[1:]})"

@@ -113,6 +113,7 @@ class ProducerConsumerPipeline:
         self._announced = False
         self._iterator: Iterator[Batch] | None = None
         self.state: Any = None
+        self.shape = ""  # of the batch taken last: that of each of its tensors
         self._consumer = threading.current_thread()
         self._process_id = os.getpid()
         self._stages = self._make_stages()
@@ -162,7 +163,7 @@ class ProducerConsumerPipeline:
             "Prefetching to %s with buffer_size=%d%s",
             data_device,
             self._host.capacity,
-            self.plan.role_note("data"),
+            self.plan.note,
         )
         for stage in self._stages:
             stage.thread.start()
@@ -233,7 +234,7 @@ class ProducerConsumerPipeline:
                 log.info("Model training starting now%s", self.plan.note)
         got = meter.enter(BUSY)
         self.telemetry.delivered(at=got, waited=got - asked, shape=item.shape, ready=ready)
-        self.state = item.state
+        self.state, self.shape = item.state, item.shape
         return item.data
 
     def _give_up(self) -> bool:
@@ -380,7 +381,9 @@ class ProducerConsumerPipeline:
 
 def _traced_output(process: Callable[[Batch], Batch], spec: Any, device: str) -> Any:
     """What `process` makes of a batch like `spec`, traced and not run; None if it cannot be."""
-    function = process if hasattr(process, "get_concrete_function") else tf.function(process)
+    function: Any = process
+    if not hasattr(process, "get_concrete_function"):
+        function = tf.function(process, autograph=False)  # it warns of what it cannot convert
     try:
         with tf.device(device):
             return function.get_concrete_function(spec).structured_outputs

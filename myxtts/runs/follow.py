@@ -16,21 +16,27 @@ from myxtts.runs.view import RunView
 EVENTS_FILE = "events.jsonl"
 
 
+class NothingToldError(DataError):
+    """The run has written nothing; one that is about to start soon will."""
+
+
 class RunFollower:
     """Reads what a run writes; `history` is what it told so far."""
 
     def __init__(self, run_dir: Path) -> None:
         if not (run_dir / EVENTS_FILE).is_file():
-            raise DataError(
-                f"There is no training run in {run_dir}: it holds no {EVENTS_FILE}.",
-                _which_folder(run_dir),
+            problem = f"There is no training run in {run_dir}: it holds no {EVENTS_FILE}."
+            if near := _runs_in(run_dir):
+                raise DataError(problem, f"myxtts monitor {near[0]}")
+            raise NothingToldError(
+                problem, "give the folder that training was given as --checkpoint-dir"
             )
         self.run_dir = run_dir
         self.history = RunHistory()
         self._reader = EventReader(run_dir / EVENTS_FILE)
         self.poll()
         if not self.history.news:
-            raise DataError(
+            raise NothingToldError(
                 f"The run in {run_dir} has not told anything yet: {EVENTS_FILE} holds no event.",
                 "wait until its training has started, then ask again",
             )
@@ -62,9 +68,7 @@ class RunFollower:
             return False
 
 
-def _which_folder(run_dir: Path) -> str:
-    """Say where runs are, if some are near."""
-    near = sorted(run_dir.glob(f"*/{EVENTS_FILE}"), key=lambda file: -file.stat().st_mtime)
-    if near:
-        return f"myxtts monitor {near[0].parent}"
-    return "give the folder that training was given as --checkpoint-dir"
+def _runs_in(folder: Path) -> list[Path]:
+    """The runs right below a folder, the newest first."""
+    found = sorted(folder.glob(f"*/{EVENTS_FILE}"), key=lambda file: -file.stat().st_mtime)
+    return [file.parent for file in found]

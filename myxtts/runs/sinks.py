@@ -89,13 +89,7 @@ class WandB:
     def __init__(
         self, run_name: str, *, config: Mapping[str, Any], folder: Path, run_id: str | None
     ) -> None:
-        try:
-            self._wandb: Any = importlib.import_module("wandb")
-        except ImportError as error:
-            raise ConfigError(
-                "Weights & Biases is asked for, but the wandb package is not installed.",
-                "pip install wandb, or leave out --wandb",
-            ) from error
+        self._wandb = import_wandb()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._run = self._wandb.init(
@@ -141,6 +135,17 @@ class WandB:
         # with the same values, since a resume is exact.
         if step >= self._run.step:
             self._run.log(dict(values), step=step)
+
+
+def import_wandb() -> Any:
+    """The wandb package; asked for early, a run without it ends before anything is made."""
+    try:
+        return importlib.import_module("wandb")
+    except ImportError as error:
+        raise ConfigError(
+            "Weights & Biases is asked for, but the wandb package is not installed.",
+            "pip install wandb, or leave out --wandb",
+        ) from error
 
 
 Sink = TensorBoard | WandB  # either may raise anything; the run's log deals with it

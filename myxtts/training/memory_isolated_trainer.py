@@ -13,6 +13,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.pipeline.devices import ROLES, DevicePlan, RoleName, configure_devices
 from myxtts.pipeline.memory import read_role
 from myxtts.training.progress import TrainingProgress
+from myxtts.training.step import Losses
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.utils.gpu_memory import log_memory_stats, setup_gpu_memory_isolation
 
@@ -79,6 +80,19 @@ class MemoryIsolatedDualGPUTrainer(XTTSTrainer):
                 "growth_mb": None if baseline is None else reading.used_mb - baseline,
             }
         return stats
+
+    def _train_step_impl(
+        self,
+        text_sequences: Any,
+        mel_spectrograms: Any = None,
+        text_lengths: Any = None,
+        mel_lengths: Any = None,
+    ) -> Losses:
+        """Update the model with one batch from the pipeline, or with the four parts of features."""
+        if mel_spectrograms is None:
+            return super()._train_step_impl(text_sequences)
+        parts = (text_sequences, mel_spectrograms, text_lengths, mel_lengths)
+        return super()._train_step_impl(self._prepare(parts))
 
     def _configure_devices(self) -> DevicePlan:
         return setup_gpu_memory_isolation(

@@ -22,8 +22,9 @@ from myxtts.runs.checkpoints import Checkpoint, load_checkpoint
 from myxtts.runs.events import RunLog
 from myxtts.runs.folder import RunFolder
 from myxtts.text.languages import LANGUAGE_IDS
-from myxtts.text.tokenizers import Tokenizer, tokenizer_from_dict
+from myxtts.text.tokenizers import Tokenizer
 from myxtts.training.fine_tuning import describe_match, joined_tokenizer, load_matching_weights
+from myxtts.training.kept_tokenizer import kept_tokenizer
 from myxtts.training.precision import choose_precision
 from myxtts.training.progress import TrainingProgress
 from myxtts.training.schedule import WarmUpCosine
@@ -57,9 +58,11 @@ def check_model_device(asked: str | None, plan: DevicePlan) -> None:
         spec = tf.DeviceSpec.from_string(name)
         return spec.device_type, spec.device_index or 0
 
-    if canonical(asked) != canonical(plan.model_device):
+    names = {plan.model_device, plan.logical_name("model")}  # a simulated GPU has two
+    if canonical(asked) not in map(canonical, names):
         raise DeviceError(
-            f"model_device is {asked}, but the device plan trains on {plan.model_device}.",
+            f"model_device is {asked}, but the device plan trains on {plan.logical_name('model')}"
+            f"{plan.role_note('model')}.",
             "leave out model_device, or choose the devices with data_gpu and model_gpu",
         )
 
@@ -140,8 +143,8 @@ def prepare(
         return None
     training = config.training
     tokenizer: Tokenizer | None = None
-    if saved is not None and saved.state["tokenizer"] is not None:
-        tokenizer = tokenizer_from_dict(saved.state["tokenizer"])
+    if saved is not None:
+        tokenizer = kept_tokenizer(saved, config)
     elif source is not None:
         config.data.tokenizer = source.kind
         tokenizer = None if source.kind == "characters" else source.tokenizer
@@ -223,7 +226,7 @@ def make_model(
 ) -> tuple[keras.Model, WarmUpCosine, TrainStep]:
     """Create model, schedule and step on the model device, and prove that the model is there."""
     training = config.training
-    name, note = plan.logical_name("model"), plan.role_note("model")
+    name, note = plan.logical_name("model"), plan.note
     if plan.mode is Mode.MULTI:
         log.info("Multi-GPU Mode: Model will be placed on %s%s", name, note)
         log.info("   (Original GPU %s is now mapped to %s)%s", plan.model_gpu, name[1:], note)

@@ -23,6 +23,7 @@ from myxtts.pipeline.engine import ProducerConsumerPipeline
 from myxtts.pipeline.leaks import LeakWatch
 from myxtts.pipeline.process import prepare_process
 from myxtts.pipeline.transfer import copy_to_model_device, put_on_device
+from myxtts.runs.sinks import import_wandb
 from myxtts.training import setup
 from myxtts.training.capacity import warn_of_misfits, what_would_fit
 from myxtts.training.checkpoint_manager import CheckpointManager
@@ -32,8 +33,9 @@ from myxtts.training.snapshot import restore_snapshot
 from myxtts.training.sources import foreign_batches, planned_steps, refuse_one_shot
 from myxtts.training.step import Losses, num_rows
 from myxtts.training.stopping import StopRequest
-from myxtts.training.tracing import TraceWatch, describe_shape, planned_shape
+from myxtts.training.tracing import TraceWatch, describe_shape, planned_shapes
 from myxtts.training.validation import Validator
+from myxtts.utils.commons import warn_if_unheard
 
 log = logging.getLogger(__name__)
 
@@ -62,10 +64,14 @@ class XTTSTrainer:
         *,
         progress: TrainingProgress | None = None,
     ) -> None:
+        warn_if_unheard()
+        if config.training.wandb:
+            import_wandb()
         self.config = config = config.model_copy(deep=True)  # the run settles some of them
         self.progress = progress or TrainingProgress(total_steps=None)
         self.plan = self._configure_devices()
-        self.model_device = self.plan.model_device
+        self.model_device = self.device = self.plan.model_device
+        self.logger, self.strategy = log, None  # the pipeline distributes; no tf.distribute does
         setup.check_model_device(model_device, self.plan)
         warn_of_misfits(config, self.plan)
         self.run, self._saved = setup.open_run(config.training, resume_checkpoint)
@@ -105,7 +111,7 @@ class XTTSTrainer:
         )
         self._losses = LossReport(self.step)
         self._pipeline_report = PipelineReport(self.plan, self.progress)
-        self._traces = TraceWatch(_planned_shapes(self.data))
+        self._traces = TraceWatch(planned_shapes(self.data))
         self._leaks = LeakWatch(self.plan)
         self._stage, self._plain_stage = setup.device_stages(config, self.plan)
         self._validator = Validator(
@@ -150,6 +156,7 @@ class XTTSTrainer:
                     self._checkpoints.kept(self.log),  # before anything that may hang is closed
                 ):
                     for batch in batches:
+                        self._traces.announce(batches.shape, batch)
                         losses = self._train_step_impl(batch)
                         self._losses.add(losses, batches.state)
                         if self.step.at_update:
@@ -387,9 +394,3 @@ class XTTSTrainer:
 
 def _holds_waves(batch: Any) -> bool:
     return isinstance(batch, dict) and "waves" in batch
-
-
-def _planned_shapes(data: Any) -> set[str]:
-    if data is None:
-        return set()
-    return {planned_shape(s.rows, *s.bucket) for s in data.plan.bucket_stats()}

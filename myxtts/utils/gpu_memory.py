@@ -74,7 +74,7 @@ def log_memory_stats(data_gpu_id: int, model_gpu_id: int, step: int | None = Non
     roles: tuple[tuple[RoleName, int], ...] = (("data", data_gpu_id), ("model", model_gpu_id))
     for role, gpu_id in roles:
         reading = _read(gpu_id, role)
-        note = f" [{reading.source}]{plan.role_note(role)}" if plan and plan.simulated else ""
+        note = f" [{reading.source}]{plan.note}" if plan and plan.simulated else ""
         log.info("%s%s GPU %d: %s%s", prefix, role.capitalize(), gpu_id, reading, note)
 
 
