@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Write the reference (docs/*/reference-*.md, both languages) and configs/config.yaml from code."""
 
 from __future__ import annotations
