@@ -20,7 +20,7 @@ test: $(VENV)/installed ## Run the tests (a few minutes)
 test-all: $(VENV)/installed ## Run the tests and the slow, thorough checks
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
-check: $(VENV)/installed ## Lint, check formatting, types and the import contract
+check: $(VENV)/installed ## Lint, check formatting, types and imports
 	@$(BIN)/python -m ruff check .
 	@$(BIN)/python -m ruff format --check .
 	@$(BIN)/python -m mypy

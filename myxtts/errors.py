@@ -47,5 +47,9 @@ class StageStalledError(MyXTTSError, RuntimeError):
     """A pipeline stage made no progress for longer than allowed."""
 
 
+class StageLostError(MyXTTSError, RuntimeError):
+    """A pipeline stage is gone: its thread died unheard, or it runs in another process."""
+
+
 class TrainingDivergedError(MyXTTSError, ArithmeticError):
     """The loss or its gradient was not finite for many updates in a row."""

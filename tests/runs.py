@@ -19,7 +19,7 @@ from myxtts.data.audio import NUM_MELS, SAMPLE_RATE
 from myxtts.data.device_stage import make_device_stage
 from myxtts.runs.checkpoints import Checkpoint, CheckpointStore
 from myxtts.runs.events import read_events
-from myxtts.training import trainer as trainer_module
+from myxtts.training import setup as setup_module
 from myxtts.training.trainer import XTTSTrainer
 from tests.support import ROOT
 from tests.warm import WarmProcess
@@ -93,7 +93,9 @@ class SmallModel(keras.Model):
 
     def compute_losses(self, batch: Any, *, step: tf.Tensor, training: bool) -> dict[str, Any]:
         mels = batch["mels"] if isinstance(batch, dict) else batch[1]
-        weight = tf.cast(tf.shape(mels)[0], tf.float32)
+        lengths = batch.get("mel_lengths") if isinstance(batch, dict) else batch[3]
+        clips = tf.shape(mels)[0] if lengths is None else tf.math.count_nonzero(lengths)
+        weight = tf.cast(clips, tf.float32)
         return {"loss": tf.reduce_mean(tf.abs(self(mels) - mels)), "weight": weight}
 
 
@@ -153,7 +155,7 @@ _STAGE = make_device_stage(on_cpu=True)
 
 def share_device_stage(monkeypatch: Any) -> None:
     """One data stage for all trainers of a module: tracing it takes seconds, each time."""
-    monkeypatch.setattr(trainer_module, "make_device_stage", lambda **_: _STAGE)
+    monkeypatch.setattr(setup_module, "make_device_stage", lambda *_, **__: _STAGE)
 
 
 # -- runs in processes of their own --

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -107,6 +109,23 @@ def test_a_demo_that_cannot_write_says_so_before_it_trains(tmp_path):
     result = run_python(["-m", "myxtts", "demo", "--output-dir", str(tmp_path / "file")])
     assert result.returncode == 2
     assert "cannot be made" in result.stderr
+
+
+def test_what_the_system_refuses_is_said_without_a_traceback():
+    name = "x" * 300
+    for arguments in (["export", "nowhere", name], ["data", "check", name]):
+        result = run_python(["-m", "myxtts", *arguments])
+        assert result.returncode == 2
+        assert "File name too long\n  try: a shorter name" in result.stderr
+        assert "Traceback" not in result.stderr
+    with open("/dev/full", "w") as full:
+        program = [sys.executable, "-m", "myxtts", "train", "--print-config"]
+        done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: standard output: No space left on device\n"
+        "  try: free some space there, or name another place\n"
+    )
 
 
 def test_debug_shows_the_traceback_too():

@@ -58,7 +58,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
         if path.is_file() and not NOT_SOURCE & set(path.parts)
     }
     assert held == sources
-    for package in ("observe", "evaluation", "cli", "inference"):
+    for package in ("profiling", "evaluation", "cli", "inference"):
         assert f"myxtts/{package}/__init__.py" in held
 
 

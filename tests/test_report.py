@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import pytest
 
+from myxtts.config.commands import training_command
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import MyXTTSError
 from myxtts.messages import Message
 from myxtts.pages.report import write_report
 from myxtts.pages.report_content import overlap_with_training, read_trace, window
 from myxtts.pipeline.telemetry import StageStats, StepStats
-from myxtts.profiling.advisor import advise, describe
+from myxtts.profiling.advisor import advise
 from myxtts.profiling.measurements import (
     Advice,
     Change,
@@ -176,7 +177,8 @@ def test_the_verdict_leads_to_a_command(tmp_path):
 
 def test_a_profile_shows_what_to_change_and_each_layout(tmp_path, profile):
     page = report(tmp_path, profile)
-    assert html.escape(str(describe(profile))) in page
+    assert html.escape(str(profile.diagnosis.sentence)) in page
+    assert "--cache" not in page  # what to set comes from the advice, each with its gain
     assert "The split is 1.33 times as fast as one device." in page
     assert "python train_main.py --num-workers 24" in page
     for text in (
@@ -246,6 +248,13 @@ def test_a_spoilt_timeline_is_named(tmp_path, run):
     (run / "trace.json").write_text("{")
     with pytest.raises(MyXTTSError, match=r"trace\.json cannot be read"):
         report(tmp_path, run)
+
+
+def test_a_profile_with_nothing_to_change_shows_what_it_was_measured_with(tmp_path):
+    well = make_profile(seconds={"train": 0.2}, data={"simulate": True})
+    page = report(tmp_path, replace(well, advice=advise(well)))
+    assert "No setting would make it noticeably faster. It was measured with:" in page
+    assert html.escape(training_command(well.config)) in page
 
 
 def test_the_persian_page_of_a_profile_gives_the_same_verdict(tmp_path):

@@ -18,9 +18,10 @@ import numpy as np
 import pytest
 
 from myxtts.errors import ConfigError, MyXTTSError
-from myxtts.runs import folder as run_folder
+from myxtts.runs import lock as run_lock
 from myxtts.runs.checkpoints import CheckpointError
-from myxtts.runs.folder import RunFolder, RunLockedError
+from myxtts.runs.folder import RunFolder
+from myxtts.runs.lock import RunLockedError
 from tests.support import ROOT
 
 HOLD = """
@@ -34,7 +35,8 @@ with RunFolder(Path(sys.argv[1]), resume=sys.argv[2]):
 RACE = """
 import sys, time
 from pathlib import Path
-from myxtts.runs.folder import RunFolder, RunLockedError
+from myxtts.runs.folder import RunFolder
+from myxtts.runs.lock import RunLockedError
 time.sleep(max(0, float(sys.argv[3]) - time.time()))
 try:
     with RunFolder(Path(sys.argv[1]), resume=sys.argv[2]) as run:
@@ -204,7 +206,7 @@ def test_the_lock_goes_with_its_holder_however_it_ends(path):
 def test_a_child_that_outlives_the_run_does_not_keep_the_lock(path):
     with RunFolder(path) as run:
         sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
-        child = subprocess.Popen(sleep, pass_fds=[run._lock])
+        child = subprocess.Popen(sleep, pass_fds=run._lock._held.values())
     try:
         with RunFolder(path):
             pass
@@ -248,23 +250,26 @@ def test_a_reset_does_not_move_the_folder_one_stands_in(trained, monkeypatch):
 
 
 def test_a_lock_file_that_a_reset_moved_away_is_not_taken_for_the_run(trained, monkeypatch):
-    flock, moved = run_folder.fcntl.flock, trained.with_name("moved")
+    flock, moved = run_lock.fcntl.flock, trained.with_name("moved")
 
     def flock_late(descriptor, operation):
         if not moved.exists():  # between our opening the file and locking it
             trained.rename(moved)
         flock(descriptor, operation)
 
-    monkeypatch.setattr(run_folder.fcntl, "flock", flock_late)
+    monkeypatch.setattr(run_lock.fcntl, "flock", flock_late)
     with RunFolder(trained) as run:
         assert run.checkpoint is None
-        assert os.path.samestat((trained / "run.lock").stat(), os.fstat(run._lock))
+        held = run._lock._held
+        assert held.keys() == {trained, trained / "run.lock"}
+        for path, descriptor in held.items():
+            assert os.path.samestat(path.stat(), os.fstat(descriptor))
     with RunFolder(moved) as run:
         assert run.checkpoint.step == 20
 
 
 def test_a_lock_file_that_never_stays_is_given_up(path, monkeypatch):
-    monkeypatch.setattr(run_folder, "_is_at", lambda *_: False)
+    monkeypatch.setattr(run_lock, "_is_at", lambda *_: False)
     with pytest.raises(RunLockedError, match="keeps being moved"):
         RunFolder(path).__enter__()
 

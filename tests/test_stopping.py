@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from myxtts.training.stopping import EarlyStopping, StopRequest
+from myxtts.training.stopping import STOP_SIGNALS, EarlyStopping, StopRequest
 from tests.support import ROOT
 
 LOOP = """
@@ -28,8 +28,9 @@ LOOP = """
             time.sleep(0.01)
         print("stopping", stop.signal_name, flush=True)
         {after}
-    sys.exit(stop.exit_code)
+    sys.exit(128 + stop.signal_number)
 """
+IGNORE_HANGUP = "import signal, sys, time; signal.signal(signal.SIGHUP, signal.SIG_IGN)"
 
 
 @pytest.fixture
@@ -55,7 +56,9 @@ def start():
         process.communicate()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+)
 def test_a_signal_lets_the_step_end_and_gives_128_plus_n(start, number, code):
     process = start(LOOP.format(after="time.sleep(0.1); print('saved', flush=True)"))
     process.send_signal(number)
@@ -105,17 +108,57 @@ def test_a_second_ctrl_c_leaves_at_once_also_from_a_long_native_call(start):
     assert time.monotonic() - asked < 2
 
 
+def test_what_is_to_be_done_meanwhile_is_done_during_a_long_native_call(start):
+    process = start("""
+        import hashlib, time
+        from myxtts.training.stopping import StopRequest
+
+        tries = []
+        def save():
+            tries.append(1)
+            print("saved" if len(tries) == 3 else "not yet", flush=True)
+            return len(tries) == 3
+
+        with StopRequest(meanwhile=save):
+            print("ready", flush=True)
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 2_000_000_000)
+    """)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    asked = time.monotonic()
+    assert [process.stdout.readline() for _ in range(3)] == ["not yet\n", "not yet\n", "saved\n"]
+    assert 0.9 < time.monotonic() - asked < 4
+    assert process.poll() is None
+
+
+def test_nothing_is_done_meanwhile_where_the_loop_ends_by_itself():
+    called = []
+    with StopRequest(meanwhile=lambda: bool(called.append(1))) as stop:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert stop.signal_name == "SIGHUP"
+    assert not called
+    assert not [t.name for t in threading.enumerate() if t.name.startswith("stop-request")]
+
+
+def test_under_nohup_a_hangup_stops_nothing(start):
+    script = LOOP.format(after="pass").replace("import sys, time", IGNORE_HANGUP)
+    process = start(script)
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=10)[0] == "stopping SIGTERM\n"
+
+
 def test_what_was_there_before_is_put_back():
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    before = [signal.getsignal(number) for number in STOP_SIGNALS]
     with StopRequest() as stop:
         assert not stop
-        assert stop.exit_code == 0
         assert stop.signal_name == ""
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGINT)  # the first one counts
         assert stop.signal_number == signal.SIGTERM
-        assert stop.exit_code == 143
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+    assert [signal.getsignal(number) for number in STOP_SIGNALS] == before
     assert signal.set_wakeup_fd(-1) == -1
     assert "stop-request" not in [thread.name for thread in threading.enumerate()]
 

@@ -22,7 +22,7 @@ from myxtts.models.xtts import XTTS
 from myxtts.pipeline.engine import ProducerConsumerPipeline
 from myxtts.runs.checkpoints import CheckpointStore
 from myxtts.runs.events import read_events
-from myxtts.training import make_trainer
+from myxtts.training import make_trainer, setup
 from myxtts.training import trainer as trainer_module
 from myxtts.training.memory_isolated_trainer import MemoryIsolatedDualGPUTrainer
 from myxtts.training.trainer import XTTSTrainer
@@ -280,7 +280,7 @@ def test_memory_isolation_chooses_its_trainer(own):
 def test_the_run_folder_holds_everything(own):
     trainer, _ = own
     run = trainer.run.path
-    names = "checkpoints config.yaml dropped_clips.csv events.jsonl report.html run.lock samples"
+    names = "checkpoints config.yaml dropped_clips.csv events.jsonl run.lock samples"
     assert set(os.listdir(run)) == {*names.split(), "tensorboard", "trace.json"}
     assert XTTSConfig.from_yaml(run / "config.yaml") == trainer.config
     kinds = {event["kind"] for event in read_events(run / "events.jsonl")}
@@ -401,7 +401,7 @@ def test_the_pipeline_gets_the_settings_it_is_named_for(run, trainer_in, monkeyp
 
 def test_experimental_names_what_it_adds(run, trainer_in, monkeypatch, caplog):
     asked = []
-    monkeypatch.setattr(trainer_module, "make_device_stage", lambda **given: asked.append(given))
+    monkeypatch.setattr(setup, "make_device_stage", lambda **given: asked.append(given))
     trainer_in(run, optimization_level="experimental")
     assert asked == [{"jit_compile": True, "on_cpu": True}]
     assert re.search("experimental: .*data device", caplog.text, re.IGNORECASE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 from collections.abc import Sequence
@@ -22,6 +23,8 @@ from myxtts.cli.synthesize import synthesize
 from myxtts.cli.train import train
 from myxtts.cli.validate import validate
 from myxtts.errors import MyXTTSError
+
+SHOWN = 80  # characters of a name
 
 app = typer.Typer(
     name="myxtts",
@@ -57,8 +60,26 @@ def main(command: Sequence[str] = ()) -> None:
     """Run a command line; `command` comes before the words the user typed."""
     try:
         app(args=[*command, *sys.argv[1:]], prog_name="myxtts")
-    except MyXTTSError as error:
+    except (MyXTTSError, OSError) as error:
         if output.debug_asked:
             traceback.print_exc()
-        print(f"error: {error}", file=sys.stderr)
+        shown = error if isinstance(error, MyXTTSError) else _of_the_system(error)
+        output.echo(f"error: {shown}", err=True)
         sys.exit(2)
+
+
+_SYSTEM_REMEDIES = {
+    errno.ENAMETOOLONG: "a shorter name",
+    errno.ENOSPC: "free some space there, or name another place",
+    errno.EDQUOT: "free some space there, or name another place",
+    errno.EACCES: "a place that you may read and write",
+    errno.EROFS: "a place that can be written to",
+}
+
+
+def _of_the_system(error: OSError) -> MyXTTSError:
+    """What the system refused: a full disk or a name it does not take is no bug of ours."""
+    name = "standard output" if error.filename is None else str(error.filename)
+    shown = name if len(name) <= SHOWN else f"{name[:SHOWN]}…"
+    remedy = _SYSTEM_REMEDIES.get(error.errno or 0, "check it; --debug shows where it happened")
+    return MyXTTSError(f"{shown}: {error.strerror or error}", remedy)

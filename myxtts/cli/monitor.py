@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from myxtts.cli.output import Debug
+from myxtts.cli.output import Debug, echo, make_console
 
 if TYPE_CHECKING:
     from myxtts.runs.follow import RunFollower
@@ -46,7 +46,7 @@ def monitor(
         from myxtts.pages.report import write_report
 
         write_report(report, run_dir, lang=lang)
-        typer.echo(f"Report: {report}")
+        echo(f"Report: {report}")
     elif web:
         from myxtts.pages.live import serve
 
@@ -54,7 +54,7 @@ def monitor(
             serve(follower, port=port, lang=lang) as address,
             contextlib.suppress(KeyboardInterrupt),
         ):
-            typer.echo(f"The run is shown at {address} (Ctrl-C ends this, not the run)")
+            echo(f"The run is shown at {address} (Ctrl-C ends this, not the run)")
             while True:
                 time.sleep(60)
     else:
@@ -62,12 +62,11 @@ def monitor(
 
 
 def _show(follower: RunFollower, *, once: bool) -> None:
-    from rich.console import Console
     from rich.live import Live
 
     from myxtts.runs.panel import render_panel
 
-    console = Console()
+    console = make_console()
     view = follower.poll()
     if once or view.is_over or not console.is_terminal:
         console.print(render_panel(view))

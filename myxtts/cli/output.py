@@ -8,9 +8,14 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from myxtts.messages import harmless
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 debug_asked = False
 
@@ -32,6 +37,18 @@ Debug = Annotated[
 ]
 
 
+def echo(text: object = "", *, err: bool = False) -> None:
+    """Print a message; names and texts from elsewhere in it cannot steer the terminal."""
+    typer.echo(harmless(text, lines=True), err=err)
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """A console to which `[bold]` and `:smile:` are text: file names may hold either."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
 def start_logging() -> None:
     """Log lines as people grep for them: whole, on standard error, never wrapped."""
     handler = logging.StreamHandler()
@@ -44,7 +61,7 @@ def start_logging() -> None:
 
 class _Formatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        message = super().format(record)
+        message = harmless(super().format(record), lines=True)
         plain = record.levelno == logging.INFO
         return message if plain else f"{record.levelname}: {message}"
 

@@ -120,14 +120,19 @@ def _measure(
             "built-in corpus",
         )
     with open_voice(measured_config, data_name=name) as bench, Progress(transient=True) as bars:
-        bar = bars.add_task("profiling", total=None)
+        bar, said = bars.add_task("profiling", total=None), set[str]()
+
+        def show(phase: str, done: int, total: int) -> None:
+            bars.update(bar, description=phase, completed=done, total=total)
+            if not bars.console.is_terminal and phase not in said:  # a log gets a line a phase
+                said.add(phase)
+                typer.echo(f"{phase}: {total} batches", err=True)
+
         result = measure(
             bench,
             num_steps=num_steps,
             trace_file=trace_file,
-            on_progress=lambda phase, done, total: bars.update(
-                bar, description=phase, completed=done, total=total
-            ),
+            on_progress=show,
         )
     result = replace(result, config=config, config_file=config_file)
     return replace(result, advice=advise(result))

@@ -8,6 +8,7 @@ import unicodedata
 from collections import Counter
 from pathlib import Path
 
+from myxtts.data.enough import enough_for
 from myxtts.data.summary import EXAMPLES, DataSummary
 from myxtts.pages.data_words import PERSIAN
 from myxtts.pages.page import Language, Page, isolate, write_page
@@ -50,12 +51,13 @@ class _DataPage(Page):
             parts.append(self._bars("Languages", summary.languages))
             parts.append(self._histogram(summary.histogram))
             parts += [self._symbols(summary.unknown_symbols), self._warnings(summary)]
+            parts.append(self._enough(summary))
         return "\n".join(parts)
 
     def _dropped(self, summary: DataSummary) -> str:
         rows = []
         for reason, count, _, remedy in summary.reasons():
-            way_out = re.sub(r"--[\w-]+", r"<code>\g<0></code>", self.say(remedy))
+            way_out = _mark_flags(self.say(remedy))
             names = _names(summary.dropped[reason])
             rows.append((self.say(reason), self.number(count), names, way_out))
         return self.table(("Dropped because", "Clips", "For example", "What to do"), rows)
@@ -114,10 +116,16 @@ class _DataPage(Page):
         table = self.table(("Symbol", "Times", "Code points"), rows)
         return f"{head}{table}{self._more(counts)}" if rows else ""
 
+    def _enough(self, summary: DataSummary) -> str:
+        said = enough_for(summary.speaker_minutes)
+        lines = (self.say(each.english, *map(self.digits, map(str, each.values))) for each in said)
+        return f"<h2>{self.say('Enough for what')}</h2><p>{_mark_flags(' '.join(lines))}</p>"
+
     def _warnings(self, summary: DataSummary) -> str:
         found = {
             "Clipped (samples at the ceiling)": summary.clipped,
             "Mostly silent": summary.mostly_silent,
+            "Channels cancel each other out; one is used": summary.cancelling,
         }
         rows = [(self.say(k), self.number(len(v)), _names(v)) for k, v in found.items() if v]
         table = self.table(("Warnings", "Clips", "For example"), rows)
@@ -127,6 +135,10 @@ class _DataPage(Page):
 def _names(names: list[str]) -> str:
     short = (name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…" for name in names)
     return "".join(f'<div class="id">{isolate(name)}</div>' for name in list(short)[:EXAMPLES])
+
+
+def _mark_flags(text: str) -> str:
+    return re.sub(r"--[\w-]+", r"<code>\g<0></code>", text)
 
 
 def _label(x: float, y: float, text: str, *, turned: bool = False) -> str:

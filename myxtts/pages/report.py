@@ -29,6 +29,7 @@ from myxtts.pages.report_content import (
 from myxtts.pages.run_page import CSS, ROLE_COLOR, RunPage
 from myxtts.pipeline.telemetry import TRAIN, StageStats, StepStats
 from myxtts.profiling.measurements import Profile
+from myxtts.runs.remedies import WORDS
 from myxtts.runs.view import SHARED_MEMORY
 
 log = logging.getLogger(__name__)
@@ -98,7 +99,7 @@ class ReportPage(RunPage):
         rows = []
         for change in content.changes:
             gain = "" if change.gain is None else self.digits(f"×{change.gain:.2f}")
-            reason = self.say(f"change: {change.kind}") if self.rtl else escape(change.reason)
+            reason = self.tell(WORDS[change.kind]) if self.rtl else escape(change.reason)
             rows.append((f"<code>{escape(change.flag)}</code>", gain, reason))
         table = self.table(("Change", "Expected gain", "Why"), rows) if rows else ""
         body = self.command(content.command) + table + self._layouts(content)
@@ -124,7 +125,7 @@ class ReportPage(RunPage):
                 self.number(content.measured_after, 2),
             )
         if content.layouts and not content.changes:
-            return self.say("Nothing to change: no setting would make it noticeably faster.")
+            return self.say("No setting would make it noticeably faster. It was measured with:")
         if content.predicted_rate is not None:
             words = "Predicted with it: {} steps a second."
             return self.say(words, self.number(content.predicted_rate, 2))

@@ -10,7 +10,7 @@ from myxtts.pages.charts import CSS as CHART_CSS
 from myxtts.pages.charts import Line, line_chart, share_bar
 from myxtts.pages.page import Language, Page, ltr
 from myxtts.pages.words import PERSIAN
-from myxtts.runs.diagnosis import Verdict
+from myxtts.runs.diagnosis import Diagnosis
 from myxtts.runs.view import SHARED_MEMORY, DeviceView
 
 ROLE_COLOR = {"data": "var(--s2)", "model": "var(--s4)"}
@@ -52,11 +52,9 @@ class RunPage(Page):
             return value
         return ltr(value) if re.search("[A-Za-z]", value) else self.digits(value)
 
-    def verdict(self, verdict: Verdict, *, grade: str = "") -> str:
+    def verdict(self, verdict: Diagnosis, *, grade: str = "") -> str:
         """How it goes, in a sentence, and what to do about it."""
-        more = []
-        if verdict.advice is not None:
-            more.append(self.tell(verdict.advice))
+        more = [self.tell(note) for note in verdict.notes]
         if verdict.flags:
             more.append(f"<code>{escape(' '.join(verdict.flags))}</code>")
         if grade:

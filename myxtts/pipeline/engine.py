@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -13,10 +14,11 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
-from myxtts.errors import ConfigError, StageStalledError
+from myxtts.errors import ConfigError, StageLostError, StageStalledError
 from myxtts.pipeline.budget import MemoryBudget, batch_bytes, spec_bytes
 from myxtts.pipeline.buffers import BoundedBuffer, BufferClosed, EndOfBatches
 from myxtts.pipeline.devices import DevicePlan, Mode
+from myxtts.pipeline.iterators import iterate
 from myxtts.pipeline.stage import Item, Stage, stack_of
 from myxtts.pipeline.telemetry import (
     BUSY,
@@ -31,6 +33,7 @@ from myxtts.pipeline.telemetry import (
     Telemetry,
 )
 from myxtts.pipeline.transfer import copy_to_model_device, put_on_device, wait_for_gpu
+from myxtts.pipeline.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +98,6 @@ class ProducerConsumerPipeline:
         self._source = source
         self._process_function = process
         self._start_delay = model_start_delay
-        self._stall_timeout = stall_timeout
         self._stop_when = stop_when
         self._budget = MemoryBudget(plan, prefetch_buffer_size, depth)
         self._largest_checked = (0, 0)
@@ -112,9 +114,16 @@ class ProducerConsumerPipeline:
         self._iterator: Iterator[Batch] | None = None
         self.state: Any = None
         self._consumer = threading.current_thread()
+        self._process_id = os.getpid()
         self._stages = self._make_stages()
-        self._watchdog = threading.Thread(
-            target=self._watch, name=f"{self._prefix}-watchdog", daemon=True
+        self._watchdog = Watchdog(
+            f"{self._prefix}-watchdog",
+            stages=self._stages,
+            train=self.telemetry.meters[TRAIN],
+            consumer=lambda: self._consumer,
+            timeout=stall_timeout,
+            closed=self._closed,
+            on_failure=self._fail,
         )
         self._check_budget_up_front(batch_spec)
 
@@ -150,10 +159,12 @@ class ProducerConsumerPipeline:
         self._budget.announce(host_buffer_size=self._host.capacity)
         for stage in self._stages:
             stage.thread.start()
-        self._watchdog.start()
+        self._watchdog.thread.start()
 
     def close(self, within_s: float = HURRIED_CLOSE_S) -> list[str]:
         """End every thread within a deadline; returns the names of those that stay."""
+        if os.getpid() != self._process_id:
+            return []  # a forked child: the threads, and the locks they may hold, are its parent's
         self._closed.set()
         for buffer in (self._host, self._prefetched, self._ring):
             buffer.close()
@@ -168,16 +179,11 @@ class ProducerConsumerPipeline:
             if thread.is_alive():
                 lingering.append(owner)
                 log.error("Stage '%s' did not end:\n%s", owner, stack_of(thread))
-        if READ not in lingering:
-            close_source = getattr(self._iterator, "close", None)
-            if close_source is not None:
-                close_source()  # a generator's own clean-up runs now, not some day
-            self._iterator = None
         return lingering
 
     def _threads(self) -> list[tuple[threading.Thread, str]]:
         stages = [(stage.thread, stage.meter.name) for stage in self._stages]
-        return [*stages, (self._watchdog, "watchdog")]
+        return [*stages, (self._watchdog.thread, "watchdog")]
 
     # -- the consumer's side --
 
@@ -186,6 +192,12 @@ class ProducerConsumerPipeline:
 
     def __next__(self) -> Batch:
         assert self._started, "use the pipeline in a `with` block"
+        if os.getpid() != self._process_id:
+            raise StageLostError(
+                f"This pipeline belongs to process {self._process_id}; in a forked child none of "
+                "its stages runs.",
+                "make the pipeline in the process that uses it, or start that with `spawn`",
+            )
         if not self._warm:
             self._wait_until_warm()
         meter = self.telemetry.meters[TRAIN]
@@ -193,9 +205,14 @@ class ProducerConsumerPipeline:
         asked = change(WAITING_INPUT)
         ready = len(self._ring)
         try:
-            item = self._ring.get(self._stop_when)
+            item = self._ring.get(self._give_up)
         except EndOfBatches:
             now = meter.enter(IDLE)
+            if (lost := self._lost_stage()) is not None:
+                raise StageLostError(
+                    f"The thread of pipeline stage '{lost}' died without saying why.",
+                    "look for its traceback above; the run's last checkpoint is whole",
+                ) from None
             self.telemetry.step_ended(at=now, waited=now - asked)
             raise StopIteration from None
         except BufferClosed:
@@ -211,6 +228,13 @@ class ProducerConsumerPipeline:
         self.telemetry.delivered(at=got, waited=got - asked, shape=item.shape, ready=ready)
         self.state = item.state
         return item.data
+
+    def _give_up(self) -> bool:
+        """Whether waiting for a batch has no sense; asked only while there is none."""
+        return self._stop_when() or self._lost_stage() is not None
+
+    def _lost_stage(self) -> str | None:
+        return next((stage.meter.name for stage in self._stages if stage.is_lost), None)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -239,7 +263,7 @@ class ProducerConsumerPipeline:
                 self.plan.note,
             )
         deadline = time.monotonic() + self._start_delay
-        while time.monotonic() < deadline and not self._closed.is_set():
+        while time.monotonic() < deadline and not (self._closed.is_set() or self._stop_when()):
             if self._ring.settled and self._prefetched.settled:
                 break
             time.sleep(_WARM_UP_POLL_S)
@@ -261,13 +285,14 @@ class ProducerConsumerPipeline:
                 output=output,
                 meter=self.telemetry.meters[name],
                 on_failure=self._fail,
+                at_end=self._end_source if name == READ else None,
             )
             for name, take, work, output in parts
         ]
 
     def _read(self, item: Item) -> Item:
         if self._iterator is None:
-            self._iterator = iter(self._source)
+            self._iterator = iterate(self._source)
         try:
             item.data = next(self._iterator)
         except StopIteration:
@@ -275,6 +300,13 @@ class ProducerConsumerPipeline:
         if hasattr(self._iterator, "get_state"):
             item.state = self._iterator.get_state()
         return item
+
+    def _end_source(self) -> None:
+        """A source's own clean-up runs now, not some day, and where nobody has to wait for it."""
+        iterator, self._iterator = self._iterator, None
+        close_source = getattr(iterator, "close", None)
+        if close_source is not None:
+            close_source()
 
     def _process(self, item: Item) -> Item:
         device = self.plan.data_device
@@ -326,9 +358,10 @@ class ProducerConsumerPipeline:
         with self._failure_lock:
             if self._failure is not None or self._closed.is_set():
                 return
-            if hasattr(error, "add_note"):  # Python 3.11
-                error.add_note(f"in pipeline stage '{meter.name}', batch {meter.batches}")
             self._failure = error
+        if hasattr(error, "add_note"):  # Python 3.11
+            with contextlib.suppress(Exception):  # it may be of any kind, and refuse a note
+                error.add_note(f"in pipeline stage '{meter.name}', batch {meter.batches}")
         for buffer in (self._host, self._prefetched, self._ring):
             buffer.close()
 
@@ -336,34 +369,6 @@ class ProducerConsumerPipeline:
         if isinstance(failure, StopIteration):  # would end the consumer's loop as if all were well
             raise RuntimeError("a pipeline stage raised StopIteration") from failure
         raise failure
-
-    def _watch(self) -> None:
-        """Name the stage that makes no progress, with its stack, instead of waiting for ever."""
-        period = min(1.0, self._stall_timeout / 4)
-        train = self.telemetry.meters[TRAIN]
-        warned_of_step = -1
-        while not self._closed.wait(period):
-            for stage in self._stages:
-                stuck_for = _busy_for(stage.meter)
-                if stuck_for > self._stall_timeout:
-                    log.error(
-                        "Stage '%s' made no progress for %.0f s:\n%s",
-                        stage.meter.name,
-                        stuck_for,
-                        stack_of(stage.thread),
-                    )
-                    self._fail(stage.meter, _stalled(stage.meter, stuck_for))
-                    return
-            # The model's own thread cannot be ended from here, and compiling a large model takes
-            # minutes: say it once a step.
-            if _busy_for(train) > self._stall_timeout and train.batches != warned_of_step:
-                warned_of_step = train.batches
-                log.warning(
-                    "Stage '%s' has worked on one batch for %.0f s:\n%s",
-                    TRAIN,
-                    _busy_for(train),
-                    stack_of(self._consumer),
-                )
 
 
 def _traced_output(process: Callable[[Batch], Batch], spec: Any, device: str) -> Any:
@@ -375,16 +380,3 @@ def _traced_output(process: Callable[[Batch], Batch], spec: Any, device: str) ->
     except Exception as error:  # Python that needs real values; each batch is checked as it comes
         log.debug("The process function cannot be traced (%s): sizes are checked later", error)
         return None
-
-
-def _busy_for(meter: StageMeter) -> float:
-    return time.perf_counter() - meter.since if meter.state == BUSY else 0.0
-
-
-def _stalled(meter: StageMeter, seconds: float) -> StageStalledError:
-    return StageStalledError(
-        f"Pipeline stage '{meter.name}' made no progress for {seconds:.0f} s (batch "
-        f"{meter.batches}).",
-        "see its stack in the log; a hanging network disk or a deadlock in the data code is the "
-        "usual cause",
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import traceback
@@ -11,6 +12,8 @@ from typing import Any
 
 from myxtts.pipeline.buffers import BoundedBuffer, BufferClosed, EndOfBatches
 from myxtts.pipeline.telemetry import BUSY, IDLE, WAITING_INPUT, WAITING_ROOM, StageMeter
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -35,10 +38,12 @@ class Stage:
         output: BoundedBuffer[Item],
         meter: StageMeter,
         on_failure: Callable[[StageMeter, BaseException], None],
+        at_end: Callable[[], None] | None = None,
     ) -> None:
         self._take, self._work, self._output = take, work, output
         self.meter = meter
-        self._on_failure = on_failure
+        self._on_failure, self._at_end = on_failure, at_end
+        self._ended = False  # in order: with the items, with the pipeline, or with a failure told
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def _run(self) -> None:
@@ -61,6 +66,17 @@ class Stage:
             self._on_failure(meter, error)
         finally:
             meter.enter(IDLE)
+        self._ended = True
+        if self._at_end is not None:
+            try:
+                self._at_end()
+            except BaseException as error:
+                log.warning("Stage '%s' could not clean up: %r", meter.name, error)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its thread is gone and nobody was told why."""
+        return not self._ended and self.thread.ident is not None and not self.thread.is_alive()
 
 
 def stack_of(thread: threading.Thread) -> str:

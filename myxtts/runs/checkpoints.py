@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,10 +55,13 @@ class Checkpoint:
 class CheckpointStore:
     """The last `keep` checkpoints of a run and its best; the run's lock admits one writer."""
 
-    def __init__(self, folder: Path, *, keep: int = 3) -> None:
+    def __init__(
+        self, folder: Path, *, keep: int = 3, guard: Callable[[], None] = lambda: None
+    ) -> None:
         assert keep >= 1, keep
         self.folder = Path(folder)
         self.keep = keep
+        self.guard = guard  # raises where this process may no longer write here
 
     def save(
         self, *, step: int, tensors: Tensors, state: Mapping[str, Any], best: bool = False
@@ -71,10 +74,12 @@ class CheckpointStore:
         target = self.folder / f"step_{step:08d}"
         partial = self.folder / f"{_TEMPORARY}{target.name}-{os.getpid()}"
         try:
+            self.guard()
             self.folder.mkdir(parents=True, exist_ok=True)
             if (free := shutil.disk_usage(self.folder).free) < needed:
                 raise OSError(f"only {_mb(free)} are free")
             _write_checkpoint(partial, step=step, groups=groups, state=state)
+            self.guard()  # once more: what is written is taken away again, what is removed is not
             self._record_best([step] if best else [], partial)
             self._put_in_place(partial, target)
         except (OSError, SafetensorError) as error:
@@ -103,7 +108,19 @@ class CheckpointStore:
                 continue
             aside = folder.with_name(f"abandoned-{folder.name}-{time.time_ns()}")
             folder.rename(aside)
-            log.info("Going back to step %d: %s is now %s", step, folder.name, aside.name)
+            log.info("Set aside: the checkpoint %s is now %s", folder.name, aside.name)
+
+    def adopt(self, other: Checkpoint) -> None:
+        """Go on from another run's checkpoint alone: our own are kept, under other names."""
+        place = CheckpointStore(self.folder / f"{_TEMPORARY}adopted-{os.getpid()}")
+        try:
+            whole = place.save(step=other.step, tensors=other.tensors, state=other.state)
+            self.set_aside_after(-1)  # not before there is one to go on from
+            (self.folder / BEST_FILE).unlink(missing_ok=True)
+            os.rename(whole, self.folder / whole.name)
+            _sync(self.folder)
+        finally:
+            shutil.rmtree(place.folder, ignore_errors=True)
 
     def best(self, groups: Collection[str] | None = None) -> Checkpoint | None:
         """Load the checkpoint last saved as the best."""

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
 import logging
 import os
-import socket
-import time
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -15,19 +11,15 @@ from typing import Literal
 
 from myxtts.errors import ConfigError, MyXTTSError
 from myxtts.runs.checkpoints import Checkpoint, CheckpointError, CheckpointStore
+from myxtts.runs.events import read_events
+from myxtts.runs.lock import LOCK_FILE, FolderLock
 
 Resume = Literal["auto", "require", "reset"]
 
-_LOCK_FILE = "run.lock"
-_RUN_FILES = {_LOCK_FILE, "config.yaml", "checkpoints", "events.jsonl"}  # a run has one of these
-_LOCK_TRIES = 100  # each one lost to a reset in that very moment
+_RUN_FILES = {LOCK_FILE, "config.yaml", "checkpoints", "events.jsonl"}  # a run has one of these
 _OTHER_FOLDER = "another --checkpoint-dir: a new or empty folder, or that of an earlier run"
 
 log = logging.getLogger(__name__)
-
-
-class RunLockedError(MyXTTSError, RuntimeError):
-    """Another process is training in this run folder."""
 
 
 class RunFolder:
@@ -41,21 +33,23 @@ class RunFolder:
 
     def __init__(self, path: Path, *, resume: Resume = "auto") -> None:
         self.path = Path(path).expanduser().resolve()
-        self.checkpoints = CheckpointStore(self.path / "checkpoints")
+        self._lock = FolderLock(self.path)
+        self._entered = False
+        self.checkpoints = CheckpointStore(self.path / "checkpoints", guard=self._lock.verify)
         self.config_file = self.path / "config.yaml"
         self.events_file = self.path / "events.jsonl"
         self.dropped_file = self.path / "dropped_clips.csv"
         self.samples_dir = self.path / "samples"
         self.tensorboard_dir = self.path / "tensorboard"
         self._resume = resume
-        self._lock: int | None = None
 
     def __enter__(self) -> RunFolder:
-        assert self._lock is None, "already entered"
+        assert not self._entered, "already entered"
         try:
             self._open()
+            self._entered = True
         except BaseException as error:
-            self._release()
+            self._lock.release()
             if isinstance(error, MyXTTSError) or not isinstance(error, OSError):
                 raise
             raise ConfigError(
@@ -70,22 +64,18 @@ class RunFolder:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._release()
+        self._lock.release()
+        self._entered = False
 
     def _open(self) -> None:
         self._refuse_unfit()
-        self._lock = _take_lock(self.path)
+        self._lock.take()
         if self._resume == "reset":
             self._keep_aside()
         else:
             self.checkpoint = self._find_checkpoint()
         for folder in (self.samples_dir, self.tensorboard_dir):
             folder.mkdir(exist_ok=True)
-
-    def _release(self) -> None:
-        if self._lock is not None:
-            _let_go(self._lock)
-            self._lock = None
 
     def _refuse_unfit(self) -> None:
         """Refuse before anything is made or moved."""
@@ -114,9 +104,20 @@ class RunFolder:
                 f"Every checkpoint in {self.checkpoints.folder} is damaged; the log says how.",
                 "put a copy of one there, or --reset-training to start anew (the old is kept)",
             )
+        if checkpoint is None and (step := self._last_saved_step()) is not None:
+            raise CheckpointError(
+                f"This run has saved checkpoints, the last at step {step}; none of them is in "
+                f"{self.checkpoints.folder} any more.",
+                "put them back, or --reset-training to start anew (the old is kept)",
+            )
         if checkpoint is None and self._resume == "require":
             raise self._nothing_to_resume()
         return checkpoint
+
+    def _last_saved_step(self) -> int | None:
+        """As the run told it itself."""
+        saved = (e for e in read_events(self.events_file) if e.get("kind") == "checkpoint")
+        return max((e["step"] for e in saved if isinstance(e.get("step"), int)), default=None)
 
     def _nothing_to_resume(self) -> ConfigError:
         return ConfigError(
@@ -126,7 +127,7 @@ class RunFolder:
 
     def _keep_aside(self) -> None:
         """Move the old run to a sibling and lock a new folder in its place."""
-        if os.listdir(self.path) == [_LOCK_FILE]:
+        if os.listdir(self.path) == [LOCK_FILE]:
             return
         name = f"{self.path.name}.old-{datetime.now():%Y%m%d-%H%M%S}"
         aside, number = self.path.with_name(name), 1
@@ -135,68 +136,11 @@ class RunFolder:
             aside = self.path.with_name(f"{name}-{number}")
         os.rename(self.path, aside)
         log.info("The old run is kept in %s", aside)
-        # The old lock is held until the new one is ours: whoever waited at the old file finds
-        # that it has moved, and meets us or a trainer that came first in the new folder.
-        old_lock, self._lock = self._lock, None
+        # The old lock is held until the new one is ours: whoever waited at the old folder finds
+        # that it has moved, and meets us or a trainer that came first in the new one.
+        old_lock, self._lock = self._lock, FolderLock(self.path)
+        self.checkpoints.guard = self._lock.verify
         try:
-            self._lock = _take_lock(self.path)
+            self._lock.take()
         finally:
-            assert old_lock is not None
-            _let_go(old_lock)
-
-
-def _take_lock(folder: Path) -> int:
-    """Lock the folder for this process; the kernel unlocks it when the process ends, however."""
-    file = folder / _LOCK_FILE
-    for _ in range(_LOCK_TRIES):
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-        except FileNotFoundError:
-            continue  # a reset has just moved the folder away
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(file, lock):
-                os.ftruncate(lock, 0)
-                os.pwrite(lock, _own_name(), 0)
-                return lock
-        except BlockingIOError:
-            os.close(lock)
-            raise RunLockedError(
-                f"Another process is training in {folder}: {_holder(file)}.",
-                "wait until it ends, stop it, or another --checkpoint-dir",
-            ) from None
-        except BaseException:
-            os.close(lock)
-            raise
-        os.close(lock)  # a reset moved the file while we opened it
-    raise RunLockedError(f"{folder} keeps being moved by other processes.", "stop them first")
-
-
-def _let_go(lock: int) -> None:
-    # The file stays: once unlinked, two processes could lock two files of that name. Closing
-    # alone would leave the lock with a child process that inherited the descriptor.
-    fcntl.flock(lock, fcntl.LOCK_UN)
-    os.close(lock)
-
-
-def _is_at(file: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), file.stat())
-    except FileNotFoundError:
-        return False
-
-
-def _own_name() -> bytes:
-    started = datetime.now().astimezone().isoformat(timespec="seconds")
-    holder = {"pid": os.getpid(), "host": socket.gethostname(), "started": started}
-    return json.dumps(holder).encode()
-
-
-def _holder(file: Path) -> str:
-    time.sleep(0.1)  # a holder that came just before us is still writing its name
-    try:
-        holder = json.loads(file.read_bytes())
-        return "process {pid} on {host}, since {started}".format(**holder)
-    except (OSError, ValueError, KeyError, TypeError):
-        return f"it left no name in {file.name}"
+            old_lock.release()

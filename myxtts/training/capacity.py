@@ -7,7 +7,7 @@ import logging
 from myxtts.config.config import DataConfig, XTTSConfig
 from myxtts.pipeline.devices import DevicePlan, Mode, machine_cards
 from myxtts.pipeline.hardware import HARDWARE, Hardware
-from myxtts.pipeline.limits import Settings, recommended_settings
+from myxtts.pipeline.limits import CardSettings, recommended_settings
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ def warn_of_misfits(
     return warnings
 
 
-def _too_much(config: XTTSConfig, plan: DevicePlan, advice: Settings) -> list[str]:
+def _too_much(config: XTTSConfig, plan: DevicePlan, advice: CardSettings) -> list[str]:
     data, warnings = config.data, []
     batch = max(1, int(advice.batch_size * BATCH_SHARE[config.model.size]))
     if data.batch_size > TOLERANCE * batch:
@@ -105,7 +105,7 @@ def _smaller_batch(batch_size: int, wanted: int, config: XTTSConfig) -> str:
     return f"--batch-size {wanted} --grad-accum {accumulation}"
 
 
-def _advice(plan: DevicePlan, hardware: Hardware) -> Settings | None:
+def _advice(plan: DevicePlan, hardware: Hardware) -> CardSettings | None:
     """The table's row for the model's card; None where there is no GPU to judge."""
     if not plan.logical_name("model").startswith("/GPU"):
         return None

@@ -28,21 +28,23 @@ class RunState:
 
 
 def take_snapshot(step: TrainStep) -> dict[str, Arrays]:
-    """Every tensor that the run needs to go on exactly, in groups as the checkpoint's files."""
-    groups = {
-        "model": {name: np.asarray(value) for name, value in named_weights(step.model).items()},
+    """Every tensor that the run needs to go on exactly, in groups as the checkpoint's files.
+
+    Weights that train come from where they are trained: for a validation, or a sample, the model's
+    own variables hold the averaged ones.
+    """
+    weights, trained = named_weights(step.model), _trainable(step.model)
+    latest = _split(np.asarray(step.weights), trained)
+    groups: dict[str, Arrays] = {
+        "model": {
+            name: latest[name].astype(value.dtype) if name in latest else np.asarray(value)
+            for name, value in weights.items()
+        },
         "optimizer": {name: np.asarray(value) for name, value in step.variables.items()},
     }
     average = groups["optimizer"].pop("average", None)
     if average is not None:
-        averaged = _trainable(step.model)
-        ends = np.cumsum([np.prod(v.shape, dtype=int) for v in averaged.values()])[:-1]
-        groups["ema"] = {
-            name: part.reshape(variable.shape)
-            for (name, variable), part in zip(
-                averaged.items(), np.split(average, ends), strict=True
-            )
-        }
+        groups["ema"] = _split(average, trained)
     return groups
 
 
@@ -60,6 +62,15 @@ def restore_snapshot(step: TrainStep, tensors: Mapping[str, Arrays]) -> None:
         step.take_weights()
         if average is not None:
             average.assign(np.concatenate([tensors["ema"][name].ravel() for name in averaged]))
+
+
+def _split(flat: Any, variables: Mapping[str, Any]) -> Arrays:
+    """All of them end to end, as one array each."""
+    ends = np.cumsum([np.prod(v.shape, dtype=int) for v in variables.values()])[:-1]
+    return {
+        name: part.reshape(variable.shape)
+        for (name, variable), part in zip(variables.items(), np.split(flat, ends), strict=True)
+    }
 
 
 def _trainable(model: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from myxtts.config.config import TrainingConfig
 from myxtts.data.loader import BatchIterator, LoaderState
 from myxtts.data.training_data import TrainingData
 from myxtts.errors import DataError
+from myxtts.pipeline.iterators import iterate
 
 
 def foreign_batches(
@@ -21,8 +22,15 @@ def foreign_batches(
     """
     batches = _read_foreign(dataset, start, epochs)
     if start.position:
-        batches = itertools.chain(list(itertools.islice(batches, 1)), batches)
+        batches = _prepend(list(itertools.islice(batches, 1)), batches)
     return BatchIterator(batches, start)
+
+
+def _prepend(
+    first: list[tuple[LoaderState, Any]], rest: Iterator[tuple[LoaderState, Any]]
+) -> Iterator[tuple[LoaderState, Any]]:
+    yield from first  # not `chain`: closing this one closes what it reads
+    yield from rest
 
 
 def _read_foreign(
@@ -33,7 +41,7 @@ def _read_foreign(
         skip = getattr(dataset, "skip", None)  # a tf.data.Dataset can do it without reading
         position = seen if skip is not None else 0
         empty = True
-        for batch in dataset if skip is None or not seen else skip(seen):
+        for batch in iterate(dataset if skip is None or not seen else skip(seen)):
             empty = False
             position += 1
             if position > seen:
@@ -45,6 +53,15 @@ def _read_foreign(
                 if epoch
                 else "check the data set: it holds no batch",
             )
+
+
+def refuse_one_shot(val_dataset: Iterable[Any] | None) -> None:
+    """A generator would be spent after the first validation, and the run never measured again."""
+    if isinstance(val_dataset, Iterator):
+        raise DataError(
+            f"val_dataset is a {type(val_dataset).__name__}, which can be read only once.",
+            "give what every validation can read anew: list(val_dataset), or a tf.data.Dataset",
+        )
 
 
 def planned_steps(

@@ -5,48 +5,67 @@ from __future__ import annotations
 import logging
 import math
 import os
+import select
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 log = logging.getLogger(__name__)
 
 
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+GRACE_S = 1.0  # for the loop to notice; then someone else saves what there is
+RETRY_S = 0.1
+
+
 class StopRequest:
-    """True once SIGTERM or Ctrl-C came; the loop looks at it after every step.
+    """True once SIGTERM, SIGHUP or Ctrl-C came; the loop looks at it after every step.
 
     The first signal only sets the flag. A second Ctrl-C ends the process at once, as if nobody
     had caught it. In a thread other than the main one signals cannot be caught, and this does
     nothing.
+
+    Python runs a signal's handler only between two of its own instructions, and compiling a step
+    may take minutes without one. `meanwhile` is for that: from `GRACE_S` after the first signal on
+    it is called, on a thread of its own, until it returns True or the `with` block ends.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, meanwhile: Callable[[], bool] = lambda: True) -> None:
         self.signal_number: int | None = None  # the first one that came
+        self._meanwhile = meanwhile
         self._before: dict[int, Any] = {}
-        self._watcher: _ImpatienceWatcher | None = None
+        self._watcher: _SignalWatcher | None = None
+        self._saver: threading.Thread | None = None
+        self._over = threading.Event()
 
     def __bool__(self) -> bool:
         return self.signal_number is not None
 
     @property
     def signal_name(self) -> str:
-        """`SIGTERM` or `SIGINT`, for the log; empty until asked."""
+        """`SIGTERM`, `SIGINT` or `SIGHUP`, for the log; empty until asked."""
         return "" if self.signal_number is None else signal.Signals(self.signal_number).name
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is not threading.main_thread():
             log.debug("Not the main thread: signals do not stop this run")
             return self
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in STOP_SIGNALS:
+            if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+                continue  # under nohup a run is meant to outlive its terminal
             self._before[number] = signal.signal(number, self._ask)
-        self._watcher = _ImpatienceWatcher()
+        self._watcher = _SignalWatcher(set(self._before), self._begin_to_save)
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._over.set()
         if self._watcher is not None:
             self._watcher.close()
             self._watcher = None
+        if self._saver is not None:
+            self._saver.join()
         for number, handler in self._before.items():
             # None is a handler that was not set from Python, which cannot be put back from it.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
@@ -59,15 +78,30 @@ class StopRequest:
         if number == signal.SIGINT:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
 
+    def _begin_to_save(self) -> None:
+        self._saver = threading.Thread(target=self._save, name="stop-request-saver", daemon=True)
+        self._saver.start()
 
-class _ImpatienceWatcher:
-    """Ends the process at a second Ctrl-C that came while the main thread was in a native call.
+    def _save(self) -> None:
+        wait_s = GRACE_S
+        while not self._over.wait(wait_s):
+            wait_s = RETRY_S
+            try:
+                if self._meanwhile():
+                    return
+            except Exception:
+                log.exception("Asked to stop, and nothing could be saved meanwhile")
+                return
 
-    Python runs `_ask` only between two of its own instructions, and compiling a step may take
-    minutes without one. The byte that each signal leaves in the wake-up pipe comes at once.
+
+class _SignalWatcher:
+    """Acts on signals while the main thread is in a native call, where no handler can.
+
+    The byte that each signal leaves in the wake-up pipe comes at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, signals: set[int], on_first: Callable[[], None]) -> None:
+        self._signals, self._on_first = signals, on_first
         self._read_end, self._write_end = os.pipe()
         os.set_blocking(self._write_end, False)
         self._before = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
@@ -82,11 +116,26 @@ class _ImpatienceWatcher:
         os.close(self._read_end)
 
     def _watch(self) -> None:
-        seen = 0
+        seen: list[int] = []
         while came := os.read(self._read_end, 64):  # nothing once the write end is closed
-            seen += came.count(signal.SIGINT)
-            if seen > 1:
+            first = not seen
+            seen += [number for number in came if number in self._signals]
+            if seen.count(signal.SIGINT) > 1:
                 os._exit(128 + signal.SIGINT)  # no clean-up: what is on disk is whole at any time
+            if first and seen:
+                mute_closed_outputs()
+                self._on_first()
+
+
+def mute_closed_outputs() -> None:
+    """Let what is said to a terminal or a pipe that is gone vanish; to write there would raise."""
+    for descriptor in (1, 2):
+        poll = select.poll()
+        poll.register(descriptor, 0)  # errors alone, which need not be asked for
+        if poll.poll(0):
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, descriptor)
+            os.close(null)
 
 
 class EarlyStopping:
@@ -101,13 +150,19 @@ class EarlyStopping:
         self.best: float | None = None
         self.best_step: int | None = None
         self.validations_without_gain = 0
+        self.clips: float | None = None  # that a validation measures, if it is whole
         # The loss that must be beaten by `min_delta`. It is not `best`, so that many gains too
         # small to count one by one still count together.
         self._to_beat: float | None = None
 
-    def update(self, loss: float, *, step: int | None = None) -> bool:
+    def is_comparable(self, clips: float) -> bool:
+        """Whether a loss of so many clips may be held against those before."""
+        return self.clips is None or clips >= self.clips
+
+    def update(self, loss: float, *, step: int | None = None, clips: float | None = None) -> bool:
         """Take a validation's loss; True if it is the best so far, which NaN never is."""
         loss = float(loss)
+        self.clips = self.clips if clips is None else clips
         finite = math.isfinite(loss)
         if finite and (self._to_beat is None or loss < self._to_beat - self.min_delta):
             self._to_beat, self.validations_without_gain = loss, 0
@@ -130,6 +185,7 @@ class EarlyStopping:
             "best_step": self.best_step,
             "validations_without_gain": self.validations_without_gain,
             "to_beat": self._to_beat,
+            "clips": self.clips,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -138,3 +194,4 @@ class EarlyStopping:
         self.best_step = state["best_step"]
         self.validations_without_gain = state["validations_without_gain"]
         self._to_beat = state["to_beat"]
+        self.clips = state.get("clips")

@@ -21,14 +21,15 @@ from myxtts.models.xtts import XTTS
 from myxtts.pipeline.devices import DevicePlan, Mode, configure_devices
 from myxtts.pipeline.engine import ProducerConsumerPipeline
 from myxtts.pipeline.leaks import LeakWatch
+from myxtts.pipeline.process import prepare_process
 from myxtts.pipeline.transfer import copy_to_model_device, put_on_device
 from myxtts.training import setup
 from myxtts.training.capacity import warn_of_misfits, what_would_fit
 from myxtts.training.checkpoint_manager import CheckpointManager
 from myxtts.training.progress import TrainingProgress
-from myxtts.training.reporting import LossReport, PipelineReport
+from myxtts.training.reporting import LossReport, PipelineReport, warn_of_uneven_steps
 from myxtts.training.snapshot import restore_snapshot
-from myxtts.training.sources import foreign_batches, planned_steps
+from myxtts.training.sources import foreign_batches, planned_steps, refuse_one_shot
 from myxtts.training.step import Losses, num_rows
 from myxtts.training.stopping import StopRequest
 from myxtts.training.tracing import TraceWatch, describe_shape, planned_shape
@@ -47,7 +48,9 @@ class XTTSTrainer:
 
     `model` is None for our own, a Keras model with `compute_losses(batch, step=, training=)`, or
     better a function that makes one, so that it is created on the model device. The run folder is
-    locked until `close()`: use the trainer in a `with` block, or let the process end.
+    locked until `close()`: use the trainer in a `with` block, or let the process end. The config
+    stays the caller's; of the process it decides the devices (`configure_devices`), and what
+    `prepare_process` names.
     """
 
     def __init__(
@@ -82,7 +85,7 @@ class XTTSTrainer:
         if self.data is not None:
             self.data.write_dropped(self.run.dropped_file)
             setup.find_place(self.state, saved, self.data)
-        keras.utils.set_random_seed(training.seed)
+        prepare_process(self.plan, seed=training.seed)
         self.model, self.schedule, self.step = setup.make_model(make_model, config, self.plan)
         if self.model.built:
             self._build_step()
@@ -129,10 +132,11 @@ class XTTSTrainer:
         A data set is ours (from `config.data.train_data`), or any iterable of batches, for example
         a `tf.data.Dataset` of `(text_sequences, mel_spectrograms, text_lengths, mel_lengths)`.
         """
+        refuse_one_shot(val_dataset)
         training = self.config.training
         training.epochs = epochs or training.epochs
         self.stop_after(planned_steps(training, self.data, train_dataset) or UNKNOWN_LENGTH)
-        self._stop = StopRequest()
+        self._stop = StopRequest(meanwhile=self._checkpoints.save_meanwhile)
         self.step.drop_gradients()
         self._first_step = self.state.step
         self._began = time.monotonic() - self.state.seconds
@@ -143,6 +147,7 @@ class XTTSTrainer:
                 with (
                     self._pipeline(*self._source(train_dataset)) as batches,
                     report.final(batches, run, self.state, self.log),
+                    self._checkpoints.kept(self.log),  # before anything that may hang is closed
                 ):
                     for batch in batches:
                         losses = self._train_step_impl(batch)
@@ -156,25 +161,23 @@ class XTTSTrainer:
                         # The last epoch's last few batches; a run asked to stop does them again.
                         if not self._stop and self.step.apply_what_is_left():
                             self._count_update(batches.state, losses, on_step)
-                if self._stop:
-                    log.info("Stopped by %s at step %d", self._stop.signal_name, self.state.step)
-                elif self.state.step > self._first_step:
-                    self._finish(val_dataset)
-                self._checkpoints.save_if_new(self.log)
+                    if self._stop:
+                        name, step = self._stop.signal_name, self.state.step
+                        log.info("Stopped by %s at step %d", name, step)
+                if self.step.at_update:
+                    self._report()
+                if not self._stop and self.state.step > self._first_step:
+                    with self._checkpoints.kept(self.log):
+                        self._finish(val_dataset)
             except tf.errors.ResourceExhaustedError as error:
-                self._checkpoints.rescue(self.log)
                 raise MemoryBudgetError(
                     f"A device ran out of memory outside the training step: {error.message}",
                     "a smaller --batch-size or --prefetch-buffer-size, or more --data-gpu-memory "
                     "(--model-gpu-memory if it was while validating)",
                 ) from error
-            except Exception:
-                self._checkpoints.rescue(self.log)
-                raise
         self._checkpoints.raise_if_unsaved()
         stats = batches.stats()
-        if (reason := stats.explain_variation()) is not None:
-            log.warning("%s", reason)
+        warn_of_uneven_steps(stats, self.config, self.plan)
         return {
             "steps": self.state.step,
             "losses": {name: float(value) for name, value in losses.items()},
@@ -238,6 +241,7 @@ class XTTSTrainer:
         self.state.step += 1
         self.state.epoch, self.state.position = state
         self.state.seconds = time.monotonic() - self._began
+        self._checkpoints.count_update()
         self._after_step()
         if on_step is not None:
             on_step(self.state.step, losses)
@@ -252,7 +256,7 @@ class XTTSTrainer:
         self, val_dataset: Iterable[Any] | None, batches: ProducerConsumerPipeline
     ) -> None:
         training, step = self.config.training, self.state.step
-        if step % training.log_steps == 0 or step == 1:
+        if step % training.log_steps == 0 or step == 1 or self._is_done:
             self._report()
             self._pipeline_report.write(step, batches, self.log)
         else:
@@ -265,7 +269,7 @@ class XTTSTrainer:
         if validates or samples or self._checkpoints.is_due:
             with batches.paused():
                 best = validates and self._validate(val_dataset)
-                if samples:
+                if samples and not self._stop:
                     self._validator.sample(self.log)
                 if best or self._checkpoints.is_due:
                     self._checkpoints.save(self.log, best=best)
@@ -282,12 +286,12 @@ class XTTSTrainer:
                 self.stopping.best,
                 self.stopping.best_step,
             )
-        self._report()
         if self.data is not None and self.data.num_lost:
             log.warning("%d clips could no longer be read", self.data.num_lost)
         if not self._validator.is_up_to_date and self._validate(val_dataset):
             self._checkpoints.save(self.log, best=True)
-        self._validator.sample(self.log)
+        if not self._stop:
+            self._validator.sample(self.log)
 
     def _validate(self, val_dataset: Iterable[Any] | None) -> bool:
         return self._validator.validate(val_dataset, self.log, stop_when=lambda: bool(self._stop))
