@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Train a voice: the same as `myxtts train`."""
 
 from myxtts.cli.app import main

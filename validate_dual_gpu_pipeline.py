@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Check that the two-device pipeline works here: `myxtts validate --check pipeline`."""
 
 from myxtts.cli.app import main

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Check that memory isolation works here: `myxtts validate --check isolation`."""
 
 from myxtts.cli.app import main

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """The engine with any Keras model: one device augments images, the other learns to tell them apart.
 
 python examples/custom_model.py                             # one GPU, or the CPU

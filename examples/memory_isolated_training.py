@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Memory-isolated training on two GPUs, in seven steps.
 
 python examples/memory_isolated_training.py --data-gpu 0 --model-gpu 1 --train-data DIR

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # %% [markdown]
 # # From recordings to speech
 #

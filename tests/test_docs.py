@@ -24,7 +24,10 @@ PAIRS = [(ROOT / f"{name}.md", ROOT / f"{name}.fa.md") for name in ("README", "C
 PAGES = [page for pair in PAIRS for page in pair]
 COMMANDS: Any = typer.main.get_command(app)
 # Those of pip, TensorBoard and containers.
-FOREIGN_FLAGS = {"--constraint", "--editable", "--logdir", "--gpus", "--cpuset-cpus"}
+FOREIGN_FLAGS = {
+    *("--constraint", "--editable", "--no-cache-dir", "--logdir"),
+    *("--gpus", "--cpuset-cpus", "--rm", "--user", "--build-arg"),
+}
 
 LEFT_TO_RIGHT = "\u200e"  # the invisible mark
 
@@ -146,9 +149,22 @@ def settings() -> set[str]:
     }
 
 
+def old_names() -> tuple[str, list[str]]:
+    """The page of old names without the column of those that are gone, and these."""
+    kept, gone = [], []
+    for line in read(ENGLISH / "old-names.md").splitlines():
+        was, mark, now = line.partition(" | ")
+        if mark and (found := re.findall(r"`((?:observe|data|training|inference)\.\w+)`", was)):
+            gone += found
+            line = now
+        kept.append(line)
+    return "\n".join(kept), gone
+
+
 @pytest.mark.parametrize("page", [english for english, _ in PAIRS], ids=name_of)
 def test_every_file_module_and_setting_that_is_named_exists(page):
-    for code in inline_code(read(page)):
+    text = old_names()[0] if page.stem == "old-names" else read(page)
+    for code in inline_code(text):
         if re.fullmatch(r"[\w/-]+\.py|configs/[\w/]+\.yaml", code):
             assert any((ROOT / base / code).is_file() for base in ("", "myxtts")), code
         elif found := re.fullmatch(r"(?:myxtts\.)?((?:data|pipeline|training)\.[\w.]+)", code):
@@ -164,3 +180,13 @@ def _is_in_the_code(dotted: str) -> bool:
     parent = path.parent
     source = parent / "__init__.py" if parent.is_dir() else parent.with_suffix(".py")
     return source.is_file() and bool(re.search(rf"\b{last}\b", read(source)))
+
+
+def test_an_old_name_is_gone_and_its_new_place_exists():
+    now, gone = old_names()
+    assert len(gone) > 40  # the table was found, and read
+    for name in gone:
+        assert not (ROOT / "myxtts" / name.replace(".", "/")).with_suffix(".py").exists(), name
+    for name in re.findall(r"`myxtts\.([\w.]+)`", now):
+        room = ROOT / "myxtts" / name.replace(".", "/")
+        assert room.is_dir() or _is_in_the_code(name) or name == "observe", name

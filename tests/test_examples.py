@@ -20,6 +20,34 @@ SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 needs_espeak = pytest.mark.skipif(not espeak.is_available(), reason="espeak-ng is not installed")
 
 
+RUN_BY_HAND = [
+    *("train_main.py", "validate_memory_isolation.py", "validate_dual_gpu_pipeline.py"),
+    *("utilities/dual_gpu_bottleneck_profiler.py", "utilities/write_reference.py"),
+    *(f"examples/{script.name}" for script in [*SCRIPTS, *EXAMPLES.glob("*.sh")]),
+]
+
+
+@pytest.mark.parametrize("name", RUN_BY_HAND)
+def test_a_script_is_run_by_its_name(name):
+    script = ROOT / name
+    assert script.read_bytes().startswith(b"#!/usr/bin/env ")
+    assert os.access(script, os.X_OK)
+
+
+def test_a_script_finds_the_python_of_the_environment_and_the_package_beside_it(tmp_path):
+    path = f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path} | {"PYTHONPATH": ""}
+    said = subprocess.run(
+        [ROOT / "train_main.py", "--help"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "--train-data" in said.stdout
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_what_an_example_imports_exists(script):
     tree = ast.parse(script.read_text(encoding="utf-8"))
@@ -62,7 +90,7 @@ def test_the_engine_trains_someone_elses_model(mode):
 def test_the_walkthrough_is_a_notebook_of_cells():
     text = (EXAMPLES / "walkthrough.py").read_text(encoding="utf-8")
     cells = re.split(r"^# %%", text, flags=re.MULTILINE)
-    assert cells[0] == ""
+    assert cells[0] == "#!/usr/bin/env python3\n"  # Jupytext knows it
     for cell in cells[1:]:
         kind, _, body = cell.partition("\n")
         assert kind in (" [markdown]", "")

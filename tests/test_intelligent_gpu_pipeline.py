@@ -48,6 +48,7 @@ class IntelligentPipelineTest(unittest.TestCase):
             "Intelligent GPU Pipeline: Multi-GPU Mode",
             "Smart Prefetching: Enabled",
             "Prefetching to /GPU:0 with buffer_size=25",
+            "   (at most 25 read ahead in host memory, 4 processed on /GPU:0, 3 ready on /GPU:1)",
             "Multi-GPU Mode: Waiting 2.0s for data pipeline to warm up...",
             "Model training starting now",
         ]
@@ -56,6 +57,18 @@ class IntelligentPipelineTest(unittest.TestCase):
             self.assertTrue(message.startswith(beginning), message)
         for message in messages:
             self.assertTrue(message.endswith(" (simulated)"), message)
+
+    def test_prefetching_is_announced_only_where_a_batch_can_wait_behind_another(self):
+        for sizes in ({"buffer_size": 1}, {"prefetch_buffer_size": 1}):
+            with (
+                self.assertLogs("myxtts", "INFO") as logs,
+                ProducerConsumerPipeline(batches_of(3), plan=PLAN, **sizes) as batches,
+            ):
+                self.assertEqual(len(list(batches)), 3)
+            text = "\n".join(logs.output)
+            self.assertNotIn("Smart Prefetching: Enabled", text)
+            self.assertNotIn("Prefetching to", text)
+            self.assertIn("Smart Prefetching: Disabled", text)
 
     def test_single_device_mode_is_the_same_engine(self):
         with (

@@ -327,6 +327,7 @@ def test_the_log_says_what_people_look_for(own):
         "Creating model on device: /GPU:1",
         "Model: 0.0",
         "Buffer Size: 8",
+        "Prefetch Buffer Size: 4, Pipeline Depth: 3",
         "Intelligent GPU Pipeline: Multi-GPU Mode",
         "Smart Prefetching: Enabled",
         "Prefetching to /GPU:0 with buffer_size=4",

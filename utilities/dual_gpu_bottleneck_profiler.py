@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Find what holds training back: `myxtts profile`."""
 
 import sys

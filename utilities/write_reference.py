@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Write the reference (docs/*/reference-*.md, both languages) and configs/config.yaml from code."""
 
 from __future__ import annotations
@@ -101,8 +102,8 @@ PHRASES: dict[Language, Phrases] = {
         required="لازم",
         commands="دستورها",
         config_title="تنظیم‌ها",
-        config_intro="همهٔ تنظیم‌ها، همان‌طور که در پروندهٔ YAML برای `--config` می‌آیند: بخش‌های "
-        "`model`، `data` و `training`. پرچم‌ها بر پرونده مقدم‌اند و پرونده بر پیش‌فرض‌ها. تنظیمی که "
+        config_intro="همهٔ تنظیم‌ها، همان‌طور که در فایل YAML برای `--config` می‌آیند: بخش‌های "
+        "`model`، `data` و `training`. پرچم‌ها بر فایل مقدم‌اند و فایل بر پیش‌فرض‌ها. تنظیمی که "
         "نامش غلط نوشته شده باشد پذیرفته نمی‌شود. `configs/config.yaml` همه را دارد، هر خط به شکل "
         "توضیح: خطی که آنجا ویرایش شود برای هر دستوری که درون مخزن اجرا شود به کار می‌رود و اعلام "
         "می‌شود. `myxtts train --print-config` نشان می‌دهد یک دستور در مجموع چه "

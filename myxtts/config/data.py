@@ -46,7 +46,7 @@ class DataConfig(Settings):
     num_workers: PositiveInt = setting(
         16,
         "Most files read at once.",
-        fa="حداکثر تعداد پرونده‌هایی که هم‌زمان خوانده می‌شوند.",
+        fa="حداکثر تعداد فایل‌هایی که هم‌زمان خوانده می‌شوند.",
         flag="--num-workers",
         group="Data",
         le=1024,
@@ -54,7 +54,7 @@ class DataConfig(Settings):
     use_tf_native_loading: bool = setting(
         True,
         "Let TensorFlow decode WAV files, outside Python.",
-        fa="پرونده‌های WAV را خود تنسورفلو، بیرون از پایتون، رمزگشایی کند.",
+        fa="فایل‌های WAV را خود تنسورفلو، بیرون از پایتون، رمزگشایی کند.",
     )
     cache: CacheKind | None = setting(
         None,
@@ -86,12 +86,12 @@ class DataConfig(Settings):
         "auto",
         "What reads the texts. `auto` takes phonemes where espeak-ng is installed, else "
         "characters.",
-        fa="آنچه متن‌ها را می‌خواند. `auto` اگر espeak-ng نصب باشد واج‌ها و گرنه نویسه‌ها را برمی‌دارد.",
+        fa="آنچه متن‌ها را می‌خواند. `auto` اگر espeak-ng نصب باشد واج و وگرنه نویسه برمی‌دارد.",
     )
     lexicon: Path | None = setting(
         None,
         "File of pronunciations: word, tab, how it is said.",
-        fa="پروندهٔ تلفظ‌ها: واژه، tab، شیوهٔ خواندن.",
+        fa="فایل تلفظ‌ها: واژه، tab، شیوهٔ خواندن.",
     )
     max_text_length: PositiveInt = setting(
         256,
@@ -115,8 +115,8 @@ class DataConfig(Settings):
         "buckets",
         "`buckets` uses a few fixed batch shapes, `one` exactly one, `off` pads each batch to "
         "its own length, which retraces.",
-        fa="`buckets` چند شکل ثابت برای دسته‌ها دارد، `one` فقط یکی، و `off` هر دسته را تا "
-        "طول خودش پر می‌کند که باعث ردیابی دوبارهٔ گراف (retrace) می‌شود.",
+        fa="`buckets` چند شکل ثابت برای دسته‌ها دارد، `one` فقط یکی، و `off` به هر دسته تا "
+        "طول خودش پدینگ می‌دهد که باعث ردیابی دوبارهٔ گراف (retrace) می‌شود.",
         switches=(
             Switch(
                 "one",
@@ -161,14 +161,14 @@ class DataConfig(Settings):
     augment_gain_db: NonNegativeFloat = setting(
         0.0,
         "Each clip and reference is made louder or softer by up to this; 0 for none.",
-        fa="هر قطعه و مرجع تا این اندازه بلندتر یا آرام‌تر می‌شود؛ ۰ یعنی بدون تغییر.",
+        fa="هر قطعه و صدای مرجع تا این اندازه بلندتر یا آرام‌تر می‌شود؛ ۰ یعنی بدون تغییر.",
         unit="dB",
         le=60,
     )
     augment_noise_db: NonNegativeFloat | None = setting(
         None,
         "Noise this far below the speech is added to references. Without it none is.",
-        fa="نوفه‌ای به این اندازه پایین‌تر از گفتار به مرجع‌ها افزوده می‌شود. بدون آن نوفه‌ای نیست.",
+        fa="نویزی به این اندازه پایین‌تر از گفتار به صداهای مرجع افزوده می‌شود. بدون آن نویزی نیست.",
         unit="dB",
         le=120,
     )
@@ -184,7 +184,7 @@ class DataConfig(Settings):
     model_gpu: NonNegativeInt | None = setting(
         None,
         "GPU that trains.",
-        fa="‏GPU آموزش.",
+        fa="‏GPU آموزش‌دهنده.",
         flag="--model-gpu",
         group="Devices",
         le=1023,
@@ -192,7 +192,7 @@ class DataConfig(Settings):
     enable_memory_isolation: bool = setting(
         False,
         "Give each GPU a hard memory limit.",
-        fa="برای هر GPU یک سقف حافظهٔ قطعی بگذار.",
+        fa="برای حافظهٔ هر GPU سقفی قطعی بگذار.",
         flag="--enable-memory-isolation",
         group="Devices",
     )
@@ -230,8 +230,9 @@ class DataConfig(Settings):
     )
     pipeline_buffer_size: PositiveInt = setting(
         50,
-        "Batches read ahead on the host. With two devices half of it is used.",
-        fa="تعداد دسته‌هایی که روی میزبان از پیش خوانده می‌شوند. با دو دستگاه نصف آن به کار می‌رود.",
+        "Batches read ahead in host memory, not a GPU's. With two devices half of it is used.",
+        fa="تعداد دسته‌هایی که از پیش خوانده و در RAM میزبان، نه GPU، نگه داشته می‌شوند. با دو "
+        "دستگاه نصف آن به کار می‌رود.",
         flag="--buffer-size",
         group="Buffers",
         le=10_000,

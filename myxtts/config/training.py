@@ -57,7 +57,7 @@ class TrainingConfig(PresetSettings):
     gradient_clip: PositiveFloat = setting(
         1.0,
         "Largest norm of the gradients; larger ones are scaled down to it.",
-        fa="بیشترین اندازهٔ گرادیان؛ بزرگ‌تر از آن به همین اندازه کوچک می‌شود.",
+        fa="بیشترین اندازهٔ گرادیان؛ گرادیان بزرگ‌تر تا همین اندازه کوچک می‌شود.",
         le=1_000_000,
     )
     grad_accum: PositiveInt = setting(
@@ -71,7 +71,8 @@ class TrainingConfig(PresetSettings):
     ema_decay: NonNegativeFloat = setting(
         0.999,
         "Decay of the averaged weights, which validate and speak; 0 for none.",
-        fa="ضریب میانگین وزن‌ها، همان‌ها که اعتبارسنجی می‌شوند و حرف می‌زنند؛ ۰ یعنی بدون میانگین.",
+        fa="ضریب میانگین‌گیری از وزن‌ها؛ اعتبارسنجی و گفتار با همین میانگین انجام می‌شود. "
+        "۰ یعنی بدون میانگین.",
         lt=1,
     )
     seed: NonNegativeInt = setting(
@@ -84,7 +85,7 @@ class TrainingConfig(PresetSettings):
         "enhanced",
         "`basic` is float32 without XLA, `enhanced` adds XLA and mixed precision, "
         "`experimental` what is not proven yet.",
-        fa="‏`basic` یعنی float32 بدون XLA، ‏`enhanced` افزون بر آن XLA و دقت آمیخته، و "
+        fa="‏`basic` یعنی float32 بدون XLA، ‏`enhanced` افزون بر آن XLA و دقت ترکیبی، و "
         "`experimental` آنچه هنوز اثبات نشده است.",
         flag="--optimization-level",
         group="Model",
@@ -191,7 +192,7 @@ class TrainingConfig(PresetSettings):
     early_stopping_min_delta: NonNegativeFloat = setting(
         0.0,
         "By how much a loss must be better to count.",
-        fa="خطا دست‌کم چقدر باید کمتر شود تا بهبود به حساب بیاید.",
+        fa="زیان دست‌کم چقدر باید کمتر شود تا بهبود به حساب بیاید.",
         le=1_000_000,
     )
     log_steps: PositiveInt = setting(
@@ -203,7 +204,7 @@ class TrainingConfig(PresetSettings):
     sample_steps: PositiveInt = setting(
         5000,
         "Steps between sentences to listen to.",
-        fa="فاصلهٔ ساختن جمله‌های شنیدنی بر حسب گام.",
+        fa="فاصلهٔ ساختن نمونه‌های شنیدنی بر حسب گام.",
         le=1_000_000_000,
     )
     tensorboard_log_dir: Path | None = setting(

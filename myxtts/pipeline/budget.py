@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
 from myxtts.errors import MemoryBudgetError
 from myxtts.pipeline.devices import DevicePlan, RoleName
 from myxtts.pipeline.hardware import MB
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,27 @@ class MemoryBudget:
     plan: DevicePlan
     prefetch_buffer_size: int
     depth: int
+
+    def announce(self, *, host_buffer_size: int) -> None:
+        """Say how many batches wait where; prefetching is on where one can wait behind another."""
+        data, model = self.plan.logical_name("data"), self.plan.logical_name("model")
+        if min(host_buffer_size, self.prefetch_buffer_size) > 1:
+            log.info("Smart Prefetching: Enabled%s", self.plan.note)
+            note = self.plan.role_note("data")
+            log.info("Prefetching to %s with buffer_size=%d%s", data, host_buffer_size, note)
+        else:
+            log.info(
+                "Smart Prefetching: Disabled, a buffer of one batch keeps none in reserve%s",
+                self.plan.note,
+            )
+        log.info(
+            "   (at most %d read ahead in host memory, %d processed on %s, %d ready on %s)",
+            host_buffer_size,
+            self.prefetch_buffer_size,
+            data,
+            self.depth,
+            model,
+        )
 
     def held_bytes(self, *, raw_bytes: int, ready_bytes: int) -> dict[RoleName, int]:
         """What each device holds at most of batches of this size, raw and processed."""

@@ -156,15 +156,8 @@ class ProducerConsumerPipeline:
         """Start every stage at once: data must be ready before the model asks for it."""
         assert not self._started, "a pipeline runs once; make a new one"
         self._started = True
-        data_device = self.plan.logical_name("data")
         log.info("Intelligent GPU Pipeline: %s%s", self.plan.mode.value, self.plan.note)
-        log.info("Smart Prefetching: Enabled%s", self.plan.note)
-        log.info(
-            "Prefetching to %s with buffer_size=%d%s",
-            data_device,
-            self._host.capacity,
-            self.plan.note,
-        )
+        self._budget.announce(host_buffer_size=self._host.capacity)
         for stage in self._stages:
             stage.thread.start()
         self._watchdog.thread.start()

@@ -378,6 +378,11 @@ class XTTSTrainer:
     def _pipeline(self, source: Iterable[Any], batch_spec: Any) -> ProducerConsumerPipeline:
         data = self.config.data
         log.info("Buffer Size: %d%s", data.pipeline_buffer_size, self.plan.note)
+        log.info(
+            "Prefetch Buffer Size: %d, Pipeline Depth: %d",
+            data.prefetch_buffer_size,
+            data.pipeline_depth,
+        )
         return ProducerConsumerPipeline(
             source,
             plan=self.plan,
