@@ -20,10 +20,11 @@ test: $(VENV)/installed ## Run the tests (a few minutes)
 test-all: $(VENV)/installed ## Run the tests and the slow, thorough checks
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
-check: $(VENV)/installed ## Lint, check formatting and types
+check: $(VENV)/installed ## Lint, check formatting, types and imports
 	@$(BIN)/python -m ruff check .
 	@$(BIN)/python -m ruff format --check .
 	@$(BIN)/python -m mypy
+	@$(BIN)/lint-imports
 
 format: $(VENV)/installed ## Format the code and mend what the linter can
 	@$(BIN)/python -m ruff check --fix .

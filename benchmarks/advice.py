@@ -34,12 +34,11 @@ import tensorflow as tf  # isort: skip
 from myxtts.config.config import XTTSConfig
 from myxtts.corpora.demo import make_demo_corpus
 from myxtts.pipeline.telemetry import PROCESS, READ, TRAIN, TRANSFER
-from myxtts.pipeline.transfer import copy_to_model_device
 from myxtts.profiling.advisor import advise, foretold
 from myxtts.profiling.measurements import READ_CACHED
 from myxtts.profiling.profiler import measure
 from myxtts.profiling.simulator import CPU, PipelineModel, StageModel, simulate
-from myxtts.profiling.subject import Workbench, open_voice
+from myxtts.profiling.subject import Subject, open_voice
 from myxtts.profiling.what_if import predict, with_settings
 
 BAR, NEEDED = 0.10, 4
@@ -185,7 +184,7 @@ SITUATIONS = (
 )
 
 
-def bench_for(situation: Situation, config: XTTSConfig, rounds: int) -> Workbench:
+def subject_for(situation: Situation, config: XTTSConfig, rounds: int) -> Subject:
     """The pieces of such a run under these settings."""
 
     def read(number: int, *, cached: bool) -> dict[str, Any]:
@@ -227,7 +226,7 @@ def bench_for(situation: Situation, config: XTTSConfig, rounds: int) -> Workbenc
 
     cached = config.data.cache is not None
     static = config.data.static_shapes != "off"
-    return Workbench(
+    return Subject(
         config=config,
         plan=PLAN,
         source=lambda: read_by(config.data.num_workers, cached=cached),
@@ -236,7 +235,6 @@ def bench_for(situation: Situation, config: XTTSConfig, rounds: int) -> Workbenc
             READ_CACHED: lambda: read_by(1, cached=True),
         },
         process=lambda batch: {**batch, "matrix": process(batch["matrix"])},
-        transfer=lambda batch: copy_to_model_device(batch, PLAN),
         train=train_step,
         num_traces=traced.experimental_get_tracing_count,
         shapes=("one",) if static else (),
@@ -250,13 +248,13 @@ def _in_turn(units: tuple[float, ...], rounds: int) -> Callable[[tf.Tensor], tf.
     return lambda matrix: spin(matrix, tf.constant(round(units[next(calls) % len(units)] * rounds)))
 
 
-def real_files(corpus: Path, config: XTTSConfig, stack: ExitStack, rounds: int) -> Workbench:
+def real_files(corpus: Path, config: XTTSConfig, stack: ExitStack, rounds: int) -> Subject:
     """The loader on real clips, in Python threads; the model is a short piece of work."""
     config = with_settings(config, {"data.train_data": corpus})
-    bench = stack.enter_context(open_voice(config, data_name="built-in corpus"))
+    subject = stack.enter_context(open_voice(config, data_name="built-in corpus"))
     train = _in_turn((0.1,), rounds)
     return replace(
-        bench,
+        subject,
         process=lambda batch: {"waves": batch["waves"]},
         train=lambda batch: train(tf.eye(WIDTH)),
         num_traces=lambda: 1,
@@ -284,17 +282,17 @@ class Outcome:
 
 
 def try_advice(
-    make_bench: Callable[[XTTSConfig], Workbench], config: XTTSConfig, repeats: int
+    make_subject: Callable[[XTTSConfig], Subject], config: XTTSConfig, repeats: int
 ) -> Outcome:
     """Profile, apply what is foretold, measure again; a machine drifts, so more than once."""
-    before = measure(make_bench(config), num_steps=STEPS)
+    before = measure(make_subject(config), num_steps=STEPS)
     changes = foretold(advise(before).changes)
     applied = {name: value for change in changes for name, value in change.settings.items()}
     changed = with_settings(config, applied)
     rows = []
     for _ in range(repeats):
-        after = measure(make_bench(changed), num_steps=STEPS)
-        again = measure(make_bench(config), num_steps=STEPS)
+        after = measure(make_subject(changed), num_steps=STEPS)
+        again = measure(make_subject(config), num_steps=STEPS)
         # Each measurement is compared with the predictions made just before and just after it.
         foreseen = [predict(profile, changed).rate for profile in (before, again)]
         rows.append((before.together.rate, statistics.fmean(foreseen), after.together.rate))
@@ -312,8 +310,8 @@ def check_situations(rounds: int, corpus: Path, repeats: int) -> int:
         "   (steps/s)"
     )
     base = {"simulate": True, "batch_size": 16}
-    jobs: list[tuple[str, Callable[[XTTSConfig], Workbench], dict[str, Any]]] = [
-        (s.name, lambda config, s=s: bench_for(s, config, rounds), {**base, **s.settings})
+    jobs: list[tuple[str, Callable[[XTTSConfig], Subject], dict[str, Any]]] = [
+        (s.name, lambda config, s=s: subject_for(s, config, rounds), {**base, **s.settings})
         for s in SITUATIONS
     ]
     held = 0
@@ -325,11 +323,11 @@ def check_situations(rounds: int, corpus: Path, repeats: int) -> int:
                 {**base, "use_tf_native_loading": False, "num_workers": 1, "static_shapes": "one"},
             )
         )
-        for name, make_bench, data in jobs:
+        for name, make_subject, data in jobs:
             config = XTTSConfig(
                 model={"size": "tiny"}, data=data, training={"optimization_level": "basic"}
             )
-            found = try_advice(make_bench, config, repeats)
+            found = try_advice(make_subject, config, repeats)
             held += found.held
             print(
                 f"{name:36s}{found.before:8.2f}{found.predicted:11.2f}{found.after:10.2f}"

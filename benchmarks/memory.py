@@ -20,8 +20,9 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from myxtts.config.config import ModelConfig, XTTSConfig
-from myxtts.pipeline.host_memory import M_MMAP_MAX, M_TRIM_THRESHOLD
-from myxtts.profiling.model_memory import REFERENCE_FRAMES, BatchShape, step_memory
+from myxtts.data.audio import REFERENCE_FRAMES
+from myxtts.pipeline.process import M_TRIM_THRESHOLD
+from myxtts.profiling.model_memory import BatchShape, step_memory
 
 BAR = 0.25
 MB = 2**20
@@ -45,14 +46,10 @@ M_MMAP_THRESHOLD = -3  # glibc's malloc.h
 
 
 def give_memory_back() -> None:
-    """Undo what a run on the CPU does for speed: here RSS must follow what is in use."""
+    """Let RSS follow what is in use; left alone the C library keeps more and more of it."""
     mallopt = ctypes.CDLL(None).mallopt
-    for option, value in (
-        (M_MMAP_MAX, 65536),
-        (M_MMAP_THRESHOLD, 2**17),
-        (M_TRIM_THRESHOLD, 2**17),
-    ):
-        assert mallopt(option, value)
+    for option in (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD):
+        assert mallopt(option, 2**17)
 
 
 def rss_mb() -> float:

@@ -20,8 +20,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 
 from myxtts.pipeline import ProducerConsumerPipeline, configure_devices
+from myxtts.pipeline.process import keep_freed_memory
 
 PLAN = configure_devices(simulate=True)
+keep_freed_memory()  # as the trainer does
 
 import tensorflow as tf  # noqa: E402 - after the devices are decided
 
@@ -131,7 +133,7 @@ def pipelined_s(
         return (time.perf_counter() - began) / (count - FILLING_BATCHES)
 
 
-def stages_alone(
+def time_stages(
     process: Callable[[tf.Tensor], tf.Tensor], train: Callable[[tf.Tensor], None], count: int
 ) -> np.ndarray:
     return np.array(
@@ -152,10 +154,10 @@ def measure(case: Case, rounds: int, repeats: int) -> np.ndarray:
     train = train_with(lambda: case.train, rounds)
     source_s = case.source * UNIT_S
     rows = []
-    before = stages_alone(process, train, ALONE_BATCHES)
+    before = time_stages(process, train, ALONE_BATCHES)
     for _ in range(repeats):
         measured = pipelined_s(case, process, train, PIPELINE_BATCHES)
-        after = stages_alone(process, train, ALONE_BATCHES)
+        after = time_stages(process, train, ALONE_BATCHES)
         work_s = (before + after) / 2
         bound = max(source_s, *work_s, work_s.sum() / (os.cpu_count() or 1))
         rows.append((source_s + work_s.sum(), bound, measured))

@@ -98,8 +98,10 @@ class Workshop:
 
     def __init__(self, corpus: Path, *, threads: int, **settings: Any) -> None:
         from myxtts.pipeline import configure_devices
+        from myxtts.pipeline.process import keep_freed_memory
 
         self.plan = configure_devices(simulate=True)
+        keep_freed_memory()  # as the trainer does
         import tensorflow as tf
 
         tf.config.threading.set_intra_op_parallelism_threads(threads)
@@ -170,7 +172,7 @@ class Workshop:
 
     # -- measuring --
 
-    def stages_alone(self) -> np.ndarray:
+    def time_stages(self) -> np.ndarray:
         """Wall and CPU seconds a batch of every stage with the machine to itself."""
         from myxtts.pipeline.transfer import copy_to_model_device
 
@@ -224,13 +226,13 @@ def _bound_of(way: str, alone: np.ndarray) -> float:
 def measure_feeding(options: Options, threads: int) -> Feeding:
     """All ways in turns, and between any two the stages alone: the machine's speed drifts."""
     shop = Workshop(options.corpus, threads=threads, static_shapes="one")
-    shop.stages_alone()  # compiles
-    all_alone = [shop.stages_alone()]
+    shop.time_stages()  # compiles
+    all_alone = [shop.time_stages()]
     ways = {way: Turns() for way in WAYS}
     for number in range(options.rounds):
         for way in WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]:
             measured, cpu, variation = shop.train_by(way, options.steps)
-            all_alone.append(shop.stages_alone())
+            all_alone.append(shop.time_stages())
             neighbours = (all_alone[-2] + all_alone[-1]) / 2
             turns = ways[way]
             turns.measured.append(measured)

@@ -1,12 +1,17 @@
-"""What is told of a run: messages that either language can speak, and numbers as written."""
+"""What people are told: messages that either language can speak, numbers, and foreign text."""
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 
 UNKNOWN = "-:--:--"
+# What a terminal obeys instead of showing it: control characters, line separators, what turns the
+# direction of the text around it, and halves of characters. Persian's half-space is none of them.
+_OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u206f\ufff9-\ufffb\ud800-\udfff]")
+_OBEYED_IN_LINES = re.compile(_OBEYED.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
 
 
 @dataclass(frozen=True)
@@ -34,3 +39,16 @@ def short(value: float) -> str:
 def clock(seconds: float | None) -> str:
     """Hours, minutes and seconds."""
     return UNKNOWN if seconds is None else str(timedelta(seconds=round(seconds)))
+
+
+def harmless(text: object, *, lines: bool = False) -> str:
+    """Text from elsewhere, fit to be printed: what a terminal would obey is spelt out.
+
+    A name is one line. `lines` is for whole messages, whose line breaks and tabs are their own.
+    """
+    pattern = _OBEYED_IN_LINES if lines else _OBEYED
+    return pattern.sub(_spell_out, str(text))
+
+
+def _spell_out(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()

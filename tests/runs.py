@@ -93,7 +93,9 @@ class SmallModel(keras.Model):
 
     def compute_losses(self, batch: Any, *, step: tf.Tensor, training: bool) -> dict[str, Any]:
         mels = batch["mels"] if isinstance(batch, dict) else batch[1]
-        weight = tf.cast(tf.shape(mels)[0], tf.float32)
+        lengths = batch.get("mel_lengths") if isinstance(batch, dict) else batch[3]
+        clips = tf.shape(mels)[0] if lengths is None else tf.math.count_nonzero(lengths)
+        weight = tf.cast(clips, tf.float32)
         return {"loss": tf.reduce_mean(tf.abs(self(mels) - mels)), "weight": weight}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -33,6 +34,38 @@ def test_rates_are_judged_on_gpus_and_only_shown_on_simulated_devices():
     assert refuted["Overlap: measured rate over the slowest stage's"] == "FAIL"
     shown = verdicts(acceptance._rate_claims(slow, single, simulated=True))
     assert shown["Rate against one GPU run serially"] == "needs a GPU"
+
+
+def test_what_a_claim_prints_is_what_it_tests():
+    """At a bar's own value it passes, and just on the wrong side of what is printed it does not."""
+    profile = make_profile(seconds={"process": 0.08, "train": 0.1, "read": 0.01})
+
+    def claims(busy: float, variation: float) -> dict[str, Claim]:
+        told = {n: replace(s, busy_s=busy, waiting_input_s=1 - busy) for n, s in stages.items()}
+        bucket = replace(profile.together.buckets[0], variation=variation)
+        together = replace(profile.together, stages=told, buckets=(bucket,))
+        seen = replace(profile, together=together)
+        found = acceptance._rate_claims(seen, seen, simulated=False)
+        return {claim.name: claim for claim in found}
+
+    stages = profile.together.stages
+    for name, bar, worse in (
+        ("Model GPU busy", 0.80, 0.79),
+        ("One GPU with buffers busy", 0.75, 0.74),
+        ("Data GPU busy", 0.95, 0.96),
+        ("Step variation", 0.30, 0.31),
+    ):
+        here, beyond = (claims(value, value)[name] for value in (bar, worse))
+        assert (here.verdict, beyond.verdict) == ("pass", "FAIL"), name
+        assert here.expected.split()[-1] == f"{bar:.0%}"
+        assert here.expected.startswith("at least" if worse < bar else "at most")
+    assert claims(0.03, 0.1)["Data GPU busy"].verdict == "pass"  # a light load is no fault
+
+
+def test_more_than_can_be_is_doubted():
+    profile = make_profile(seconds={"train": 0.1}, rate=12.4)
+    found = {c.name: c for c in acceptance._rate_claims(profile, profile, simulated=True)}
+    assert "which cannot be" in found["Overlap: measured rate over the slowest stage's"].measured
 
 
 def test_a_profile_that_failed_is_a_failed_claim():

@@ -9,24 +9,15 @@ from html.parser import HTMLParser
 
 import pytest
 
-from myxtts.data.clips import REMEDIES
+from myxtts.data.enough import CLONING, VOICE
 from myxtts.data.summary import DataSummary
+from myxtts.data.verdicts import REMEDIES
 from myxtts.errors import MyXTTSError
 from myxtts.pages.data_report import MAX_ROWS, write_report
 from myxtts.pages.data_words import PERSIAN
+from tests.sample_pages import sample_summary
 
-SUMMARY = DataSummary(
-    listed=1240,
-    kept=1236,
-    dropped={"missing": ["lost.wav", "<script>x</script>"], "too long": ["a", "b\udcff"]},
-    hours=1.25,
-    speakers=Counter({"Ann & co": 1200, "بهرام": 36}),
-    languages=Counter({"en": 1236}),
-    histogram=[(1.0, 2.0, 1200), (2.0, 3.0, 0), (3.0, 4.0, 36)],
-    unknown_symbols=Counter({"\u064b": 7, "\u200c": 2, "<": 1}),
-    clipped=["loud.wav"],
-    mostly_silent=["quiet.wav"],
-)
+SUMMARY = sample_summary()
 EMPTY = DataSummary(2, 0, {"missing": ["a", "b"]}, 0.0, Counter(), Counter(), [], Counter(), [], [])
 
 
@@ -39,13 +30,23 @@ def report(tmp_path, summary=SUMMARY, title="My data", language="en"):
 
 def test_everything_the_terminal_shows_is_in_the_report(tmp_path):
     page = report(tmp_path)
-    for text in ("1,240", "1,236", "<b>4</b>", "1.25", "lost.wav", "loud.wav", "quiet.wav"):
+    for text in (
+        "1,240",
+        "1,236",
+        "<b>4</b>",
+        "1.25",
+        "lost.wav",
+        "loud.wav",
+        "quiet.wav",
+        "against.wav",
+    ):
         assert text in page
     for text in ("Ann &amp; co", "بهرام", "length in seconds", "U+064B", "U+200C", "U+003C"):
         assert text in page
+    assert "40 minutes of the most recorded speaker" in page
     assert REMEDIES["missing"] in re.sub("</?code>", "", page)
     assert "--max-mel-frames" in page
-    assert page.count("<rect") == 3 + len(SUMMARY.histogram)
+    assert page.count("<rect") == 3 + sum(count > 0 for *_, count in SUMMARY.histogram)
 
 
 @pytest.mark.parametrize("language", ["en", "fa"])
@@ -71,7 +72,10 @@ def test_persian_reads_from_the_right_with_its_own_digits(tmp_path):
     assert "۱٬۲۴۰" in page
     assert "۱٫۲۵" in page
     assert "For example" not in page
-    assert {*REMEDIES, *REMEDIES.values()} <= set(PERSIAN)  # a new reason needs its Persian
+    sentences = {words for _, words in (*VOICE, *CLONING)}
+    # A new reason needs its Persian.
+    assert {*REMEDIES, *REMEDIES.values(), *sentences} <= set(PERSIAN)
+    assert "۴۰ دقیقه" in page
 
 
 def test_without_a_kept_clip_only_the_reasons_are_shown(tmp_path):

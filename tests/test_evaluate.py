@@ -19,7 +19,7 @@ from myxtts.errors import ConfigError, DataError
 from myxtts.evaluation import held_out as held_out_module
 from myxtts.evaluation import judge
 from myxtts.evaluation.distortion import DECIBELS, compare, warp
-from myxtts.evaluation.held_out import NO_REFERENCE, Clip, HeldOut, find_held_out
+from myxtts.evaluation.held_out import NO_REFERENCE, HeldOut, SpokenClip, find_held_out
 from myxtts.evaluation.judge import _make_recogniser, said_words
 from myxtts.evaluation.pitch import Sound
 from myxtts.evaluation.results import FIRST_AUDIO, FIRST_AUDIO_MEANING, MEASURES
@@ -171,7 +171,7 @@ def test_clips_that_nobody_can_be_cloned_for_are_counted(run, tmp_path):
 
 
 def test_short_references_are_more():
-    clips = [Clip(Path(str(i)), "", "", "en", 0.5) for i in range(9)]
+    clips = [SpokenClip(Path(str(i)), "", "", "en", 0.5) for i in range(9)]
     assert len(held_out_module._take_references(clips)) == 5
     assert held_out_module._take_references(clips[:4]) == []
 
@@ -184,7 +184,7 @@ def test_words_are_judged_on_the_closed_set_only(monkeypatch):
     assert said_words("Kevin holds forty purple lemons.") == "unseen"
     assert said_words("Kevin sells all broken books.") is None
     assert said_words("The weather was lovely this morning.") is None
-    clip = Clip(Path("a"), "Kathy sells all broken books.", "f2", "en", 2.0)
+    clip = SpokenClip(Path("a"), "Kathy sells all broken books.", "f2", "en", 2.0)
     monkeypatch.setitem(sys.modules, "pocketsphinx", None)
     notes: list = []
     assert _make_recogniser([clip], notes) is None

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import soundfile
 
-from myxtts.data.clips import REMEDIES, check_clips
-from myxtts.data.manifests import Clip, read_manifest
+from myxtts.data.clips import check_clips
+from myxtts.data.list_forms import Clip
+from myxtts.data.manifests import read_manifest
+from myxtts.data.verdicts import REMEDIES
 from myxtts.errors import DataError
 
 RATE = 22_050
@@ -39,7 +41,13 @@ def tone(seconds=1.0, rate=RATE, channels=1):
         ('a,"x, y"\nb,w\n', [("a", "x, y"), ("b", "w")]),
         ("\ufeffa|x\n\n\nb|y\n", [("a", "x"), ("b", "y")]),
         ("a.wav|سلام دنیا\n", [("a.wav", "سلام دنیا")]),
-        ('audio_file|text\nwavs/a.flac|"x | y"\n', [("wavs/a.flac", "x | y")]),
+        ('"audio_file"|"text"\n"wavs/a.flac"|"x | ""y"""\n', [("wavs/a.flac", 'x | "y"')]),
+        ('audio_file|text\na|"x\nb|"y"\n', [("a", '"x'), ("b", '"y"')]),
+        ('path\ttext\na\tx "\nb\ty\t\t\n', [("a", 'x "'), ("b", "y")]),
+        ('a, "x|y, z"\nb, w\n', [("a", "x|y, z"), ("b", "w")]),
+        ("path,text\na,x|y\nb,|\n", [("a", "x|y"), ("b", "|")]),
+        ("a|x\rb|y\r", [("a", "x"), ("b", "y")]),
+        ("a|x\ry\nb|z\n", [("a", "x\ry"), ("b", "z")]),
     ],
 )
 def test_every_form_of_csv_gives_the_same_kind_of_list(tmp_path, text, clips):
@@ -66,12 +74,15 @@ def test_json_lines_are_read_and_a_bad_line_keeps_its_place(tmp_path):
     write(tmp_path, "\n".join(rows), "metadata.jsonl")
     manifest = read_manifest(tmp_path, language="fa")
     assert manifest[0] == Clip("a.wav", "Hi", "7", "fa")
-    assert manifest.bad_rows == {1: "the row is not valid JSON", 2: "the row names no audio file"}
+    assert manifest.bad_rows == {
+        1: "line 2: the row is not valid JSON",
+        2: "line 3: the row names no audio file",
+    }
 
 
 def test_bytes_that_are_no_utf8_cost_one_row(tmp_path):
     write(tmp_path, b"a|fine\nb|caf\xe9\nc|fine\n")
-    assert read_manifest(tmp_path).bad_rows == {1: "the row is not UTF-8"}
+    assert read_manifest(tmp_path).bad_rows == {1: "line 2: the row is not UTF-8"}
 
 
 @pytest.mark.parametrize(

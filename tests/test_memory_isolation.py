@@ -126,17 +126,13 @@ class MemoryIsolatedTrainerTest(RunsInTemporaryFolders):
         ):
             self.assertTrue(callable(getattr(MemoryIsolatedDualGPUTrainer, name)), name)
 
-    def test_each_phase_is_called_once_a_batch(self):
+    def test_each_phase_happens_once_a_batch_and_the_crossing_in_the_pipeline(self):
         calls = []
 
         class Watched(MemoryIsolatedDualGPUTrainer):
             def _preprocess_on_data_gpu(self, batch):
                 calls.append("process")
                 return super()._preprocess_on_data_gpu(batch)
-
-            def _transfer_to_model_gpu(self, batch):
-                calls.append("transfer")
-                return super()._transfer_to_model_gpu(batch)
 
             def _train_step_impl(self, batch):
                 calls.append("train")
@@ -145,8 +141,11 @@ class MemoryIsolatedTrainerTest(RunsInTemporaryFolders):
         trainer = self.make_trainer(Watched)
         result = trainer.train(batches(4), epochs=3)
         self.assertEqual(result["steps"], 12)
-        for phase in ("process", "transfer", "train"):
+        for phase in ("process", "train"):
             self.assertEqual(calls.count(phase), 12)
+        self.assertEqual(result["stats"].stages["transfer"].batches, 12)
+        moved = trainer._transfer_to_model_gpu(tf.zeros([3]))
+        self.assertTrue(moved.device.endswith("CPU:1"))
 
     def test_training_logs_memory_takes_baselines_and_learns(self):
         trainer = self.make_trainer(memory_check_steps=10, learning_rate=3e-3)

@@ -67,7 +67,7 @@ def test_advice_and_failure_stand_in_the_panel():
     history = RunHistory()
     for each in (*half_a_run(slow), event("ended", error="MemoryBudgetError: no room")):
         history.add(each)
-    shown = drawn(history.view())
+    shown = drawn(history.view(), width=140)
     assert "batches come unevenly" in shown
     assert "--prefetch-buffer-size 8" in shown
     assert "MemoryBudgetError: no room" in shown

@@ -58,7 +58,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
         if path.is_file() and not NOT_SOURCE & set(path.parts)
     }
     assert held == sources
-    for package in ("observe", "evaluation", "cli", "inference"):
+    for package in ("pages", "profiling", "evaluation", "cli", "inference"):
         assert f"myxtts/{package}/__init__.py" in held
 
 
@@ -82,10 +82,15 @@ def test_the_installed_command_answers_outside_the_checkout(installed):
     result = run_installed(installed, "demo", "--help")
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("Usage: myxtts demo")
-    where = [sys.executable, "-c", "import myxtts; print(myxtts.__file__)"]
+    program = (
+        "from myxtts.pages.render import environment as templates\n"
+        "print(templates().get_template('report.html').filename)"
+    )
     environment = {**os.environ, "PYTHONPATH": str(installed)}
-    found = subprocess.check_output(where, cwd=installed.parent, env=environment, text=True)
-    assert Path(found.strip()).parent == installed / "myxtts"
+    found = subprocess.check_output(
+        [sys.executable, "-c", program], cwd=installed.parent, env=environment, text=True
+    )
+    assert Path(found.strip()).parent == installed / "myxtts" / "pages" / "templates"
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ RUN = textwrap.dedent("""
             time.sleep(0.02)
             progress.update(step, values={"loss": 10 / step}, samples_per_second=61.4)
             if step == 20:
-                progress.note("Checkpoint saved: %s", "step-20")
+                log.info("Checkpoint saved: %s", "step-20")
                 log.warning("[watch] out " + "long " * 40 + "end")
                 print("printed", flush=True)
     log.info("after")

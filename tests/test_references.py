@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import soundfile
 
 from myxtts.data.audio import SAMPLE_RATE
-from myxtts.data.loader import REFERENCE_SECONDS
 from myxtts.errors import DataError
-from myxtts.inference.references import PIECE_SECONDS, read_references
+from myxtts.inference.references import read_references
 from tests.small_runs import hum
-
-
-def test_pieces_are_as_long_as_training_cuts_them():
-    assert PIECE_SECONDS == REFERENCE_SECONDS
 
 
 def test_long_recordings_are_heard_whole_but_for_their_silence():
@@ -41,3 +37,19 @@ def test_long_recordings_are_heard_whole_but_for_their_silence():
 def test_a_reference_that_cannot_be_used_says_why(recording, message):
     with pytest.raises(DataError, match=message):
         read_references(recording)
+
+
+def test_a_file_with_samples_that_are_no_numbers_is_refused(tmp_path):
+    wave = hum(6.0)
+    wave[1000] = np.nan
+    soundfile.write(tmp_path / "nan.wav", wave, SAMPLE_RATE, subtype="FLOAT")
+    with pytest.raises(DataError, match=r"nan.wav holds samples that are not finite"):
+        read_references(tmp_path / "nan.wav")
+
+
+def test_channels_that_cancel_each_other_out_are_heard_by_one(tmp_path, caplog):
+    wave = hum(3.0)
+    soundfile.write(tmp_path / "stereo.wav", np.stack([wave, -wave], axis=1), SAMPLE_RATE)
+    (piece,) = read_references(tmp_path / "stereo.wav")
+    assert np.abs(piece).max() == pytest.approx(32768 * np.abs(wave).max(), rel=0.01)
+    assert "cancel each other out" in caplog.text

@@ -8,34 +8,22 @@ from dataclasses import replace
 
 import pytest
 
-from myxtts.config.config import XTTSConfig
+from myxtts.config.commands import training_command
 from myxtts.errors import MyXTTSError
-from myxtts.messages import Message
-from myxtts.pages.report import write_report
+from myxtts.pages.report import report_at_the_end, write_report
 from myxtts.pages.report_content import overlap_with_training, read_trace, window
-from myxtts.pipeline.telemetry import StageStats, StepStats
-from myxtts.profiling.advisor import advise, describe
-from myxtts.profiling.measurements import (
-    Advice,
-    Change,
-    DeviceUse,
-    Layout,
-    Link,
-    Profile,
-    Sample,
-    Span,
-    StageTimes,
-    Together,
-)
+from myxtts.profiling.advisor import advise
+from myxtts.profiling.measurements import Profile, Span
 from myxtts.runs.events import read_events
 from tests.profiles import make_profile
 from tests.runs import SmallModel, in_process, mel_batches
+from tests.sample_pages import sample_profile
 from tests.told_runs import EVEN, event, half_a_run, pipeline, started, write_events, write_trace
 
 SECTIONS = (
     "Recommended command",
     "What overlapped with what",
-    "Where a step&#x27;s time goes",
+    "Where a step's time goes",
     "Devices and memory",
     "How busy the devices were",
     "Memory in MB",
@@ -58,75 +46,21 @@ def run(tmp_path):
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def profile() -> Profile:
-    """A profile that the data device holds back."""
-    steps = 20
-    stages = {
-        "read": StageStats(steps, 0.5, 0.0, 9.5),
-        "process": StageStats(steps, 9.8, 0.1, 0.1),
-        "transfer": StageStats(steps, 0.3, 9.6, 0.1),
-        "train": StageStats(steps, 6.0, 4.0, 0.0),
-    }
-    spans = tuple(
-        Span(stage, "busy", n, 0.5 * n, 0.5 * n + share)
-        for n in range(steps)
-        for stage, share in (("process", 0.48), ("transfer", 0.02), ("train", 0.3))
-    )
-    samples = tuple(Sample(0.5 * n, 900.0 + n, 2000.0, n % 4, 0.5, 0.9) for n in range(steps))
-    devices = tuple(
-        DeviceUse(role, name, "card", busy, 2000.0, 8192.0, 24576.0, "TensorFlow allocator", 0.5)
-        for role, name, busy in (("data", "/GPU:0", 0.98), ("model", "/GPU:1", 0.6))
-    )
-    buckets = (
-        StepStats("16x224x80", 12, 0.5, 0.1, 0.0),
-        StepStats("16x96x80", 8, 0.4, 0.2, 0.0),
-    )
-    return Profile(
-        config=XTTSConfig(),
-        simulated=False,
-        cores=8,
-        machine="8 cores, 2 GPUs",
-        data_name="my <data>",
-        alone={name: StageTimes((0.1, 0.2)) for name in stages},
-        together=Together(10.0, stages, (0.5,) * steps, buckets, (5, 10, 5, 0), 0, spans, samples),
-        devices=devices,
-        link=Link("peer-to-peer", 2.5, 9000.0),
-        advice=Advice(
-            changes=(
-                Change(
-                    "--num-workers 24",
-                    {"data.num_workers": 24},
-                    "more wait at once",
-                    1.4,
-                    "workers",
-                ),
-                Change(
-                    "--batch-size 8", {"data.batch_size": 8}, "less memory", None, "smaller-batch"
-                ),
-            ),
-            predicted_rate=2.8,
-            layouts=(
-                Layout("single", 1.5, "predicted"),
-                Layout("split", 2.0, "measured"),
-                Layout("data-parallel", 2.7, "predicted"),
-            ),
-            best_layout="split",
-            layout_reason=(Message("The split is {} times as fast as one device.", ("1.33",)),),
-            command="python train_main.py --num-workers 24",
-            verdict=Message("The state of things."),
-        ),
-    )
+    return sample_profile()
 
 
 def test_a_real_run_leaves_a_report_with_all_of_it(tmp_path, plan):
     from myxtts.training.memory_isolated_trainer import make_trainer
 
     config = in_process(tmp_path / "run", max_steps=12)
-    with make_trainer(config, model=SmallModel) as trainer:
+    with (
+        make_trainer(config, model=SmallModel) as trainer,
+        report_at_the_end(folder := trainer.run.path),
+    ):
         trainer.train(mel_batches(12))
-        folder = trainer.run.path
-    page = (folder / "report.html").read_text()
+    page = html.unescape((folder / "report.html").read_text())
     for heading in (*SECTIONS, "Loss"):
         assert f"{heading}</h" in page, heading
     assert "simulated on CPU: no GPU was measured" in page
@@ -147,7 +81,10 @@ def test_a_run_that_fails_leaves_a_report_that_says_so(tmp_path, plan):
 
     config = in_process(tmp_path / "run", max_steps=20)
     with make_trainer(config, model=SmallModel) as trainer:
-        with pytest.raises(RuntimeError, match="the disk is gone"):
+        with (
+            pytest.raises(RuntimeError, match="the disk is gone"),
+            report_at_the_end(trainer.run.path),
+        ):
             trainer.train(batches())
         page = (trainer.run.path / "report.html").read_text()
     assert "failed" in page
@@ -156,7 +93,7 @@ def test_a_run_that_fails_leaves_a_report_that_says_so(tmp_path, plan):
 
 def test_a_page_holds_every_section_and_needs_nothing_from_elsewhere(tmp_path, run, profile):
     for source in (run, profile):
-        page = report(tmp_path, source)
+        page = html.unescape(report(tmp_path, source))
         for heading in SECTIONS:
             assert f"{heading}</h" in page, heading
         assert "http" not in page
@@ -176,7 +113,8 @@ def test_the_verdict_leads_to_a_command(tmp_path):
 
 def test_a_profile_shows_what_to_change_and_each_layout(tmp_path, profile):
     page = report(tmp_path, profile)
-    assert html.escape(str(describe(profile))) in page
+    assert str(profile.diagnosis.sentence) in html.unescape(page)
+    assert "--cache" not in page  # what to set comes from the advice, each with its gain
     assert "The split is 1.33 times as fast as one device." in page
     assert "python train_main.py --num-workers 24" in page
     for text in (
@@ -246,6 +184,13 @@ def test_a_spoilt_timeline_is_named(tmp_path, run):
     (run / "trace.json").write_text("{")
     with pytest.raises(MyXTTSError, match=r"trace\.json cannot be read"):
         report(tmp_path, run)
+
+
+def test_a_profile_with_nothing_to_change_shows_what_it_was_measured_with(tmp_path):
+    well = make_profile(seconds={"train": 0.2}, data={"simulate": True})
+    page = report(tmp_path, replace(well, advice=advise(well)))
+    assert "No setting would make it noticeably faster. It was measured with:" in page
+    assert training_command(well.config) in html.unescape(page)
 
 
 def test_the_persian_page_of_a_profile_gives_the_same_verdict(tmp_path):

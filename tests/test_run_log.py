@@ -19,7 +19,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 import tensorflow as tf
+from tensorboard.backend.event_processing import event_accumulator, plugin_event_accumulator
+from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
 
 from myxtts.errors import ConfigError, MyXTTSError
 from myxtts.runs.events import EventReader, RunLog, read_events
@@ -259,39 +262,70 @@ def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path):
         RunLog(tmp_path / "events.jsonl", tensorboard_dir=tmp_path / "taken" / "board")
 
 
-# -- TensorBoard --
+# -- TensorBoard, read with its own readers --
 
 
-def board_events(folder: Path) -> list[tf.compat.v1.Event]:
-    files = sorted(str(path) for path in folder.glob("*tfevents*"))
-    records = (record for file in files for record in tf.data.TFRecordDataset(file))
-    return [tf.compat.v1.Event.FromString(record.numpy()) for record in records]
+def read_board(folder: Path) -> event_accumulator.EventAccumulator:
+    return event_accumulator.EventAccumulator(str(folder)).Reload()
 
 
-def test_tensorboard_files_are_written_at_once_without_the_tensorboard_package(
-    events_file, tmp_path
-):
-    log = RunLog(events_file, tensorboard_dir=tmp_path / "board")
-    log.scalars(3, {"loss": 0.5, "bad": math.nan})
-    version, _, point = board_events(tmp_path / "board")
+def test_tensorboard_can_read_a_point_at_once(events_file, tmp_path):
+    with RunLog(events_file, tensorboard_dir=tmp_path / "board") as log:
+        log.scalars(3, {"loss": 0.5, "bad": math.nan})
+        (file,) = (tmp_path / "board").iterdir()
+        version, _, point = LegacyEventFileLoader(str(file)).Load()
     assert version.file_version == "brain.Event:2"
-    assert point.step == 3
-    loss = point.summary.value[0]
-    assert (loss.tag, loss.simple_value) == ("loss", 0.5)
-    log.close()
+    loss, bad = point.summary.value
+    assert (point.step, loss.tag, loss.simple_value) == (3, "loss", 0.5)
+    assert math.isnan(bad.simple_value)
+
+
+def test_writing_for_tensorboard_needs_no_tensorflow_and_no_thread(tmp_path):
+    script = """
+        import pathlib, sys, threading
+        from myxtts.runs.events import RunLog
+
+        folder = pathlib.Path(sys.argv[1])
+        with RunLog(folder / "events.jsonl", tensorboard_dir=folder / "board") as log:
+            log.scalars(1, {"loss": 1.0})
+            assert threading.active_count() == 1
+        assert "tensorflow" not in sys.modules
+    """
+    result = run_python(["-c", textwrap.dedent(script), str(tmp_path)])
+    assert result.returncode == 0, result.stderr
+    assert read_board(tmp_path / "board").Scalars("loss")[0].value == 1.0
+
+
+def test_tensorboard_goes_on_when_a_full_disk_has_room_again(tmp_path):
+    script = """
+        import logging, pathlib, resource, sys
+        from myxtts.runs.events import RunLog
+
+        folder = pathlib.Path(sys.argv[1])
+        log = RunLog(folder / "events.jsonl", tensorboard_dir=folder / "board")
+        (file,) = (folder / "board").iterdir()
+        unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size + 60, unlimited[1]))
+        for step in range(1, 9):
+            log.scalars(step, {"loss": 1.0})
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+        log.scalars(9, {"loss": 9.0})
+        log.close()
+    """
+    result = run_python(["-c", textwrap.dedent(script), str(tmp_path)])
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("TensorBoard: cannot write") == 1
+    assert read_board(tmp_path / "board").Scalars("loss")[-1].value == 9.0
 
 
 def test_tensorboard_shows_curves_pictures_and_sound(events_file, tmp_path):
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    import soundfile
-
     wave = np.sin(np.arange(800) / 10, dtype=np.float32)
     with RunLog(events_file, tensorboard_dir=tmp_path / "board") as log:
         log.scalars(1, {"loss": 0.5, "train/rate": 3})
         log.scalars(2, {"loss": 0.25})
         log.picture(2, "alignment", small_png())
         log.audio(2, "sample", tf.constant(wave[None]), 8000)
-    board = accumulator.EventAccumulator(str(tmp_path / "board")).Reload()
+    board = read_board(tmp_path / "board")
     assert [(x.step, x.value) for x in board.Scalars("loss")] == [(1, 0.5), (2, 0.25)]
     assert board.Scalars("train/rate")[0].value == 3
     (picture,) = board.Images("alignment")
@@ -305,9 +339,6 @@ def test_tensorboard_shows_curves_pictures_and_sound(events_file, tmp_path):
 
 
 def test_a_resume_drops_stale_points_from_tensorboard(events_file, tmp_path):
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    from tensorboard.backend.event_processing import plugin_event_accumulator as plugin_accumulator
-
     board_dir = tmp_path / "board"
     with RunLog(events_file, tensorboard_dir=board_dir) as log:
         for step in range(1, 10):
@@ -316,9 +347,9 @@ def test_a_resume_drops_stale_points_from_tensorboard(events_file, tmp_path):
     with RunLog(events_file, tensorboard_dir=board_dir, resumed_at=5) as log:
         log.scalars(6, {"loss": 60.0})
         log.scalars(7, {"loss": 70.0})
-    served = plugin_accumulator.EventAccumulator(str(board_dir)).Reload()  # by the slow loader
+    served = plugin_event_accumulator.EventAccumulator(str(board_dir)).Reload()  # slow loader
     assert [x.step for x in served.Tensors("loss")] == [1, 2, 3, 4, 5, 6, 7]
-    board = accumulator.EventAccumulator(str(board_dir)).Reload()
+    board = read_board(board_dir)
     assert [x.step for x in board.Scalars("loss")] == [1, 2, 3, 4, 5, 6, 7]
     assert [x.value for x in board.Scalars("loss")][-2:] == [60.0, 70.0]
     assert board.Scalars("rare") == []  # also of curves that have no new point yet

@@ -153,8 +153,19 @@ def test_the_verdict_names_the_stage_that_holds_the_others_back(busy, says, flag
 
 def test_uneven_steps_are_said_though_the_model_is_busy():
     verdict = view(started(), pipeline(10, seconds=5.0, variation=0.5)).verdict
-    assert "its step time varies by 50%" in str(verdict.sentence)
-    assert verdict.flags == ("--enable-static-shapes",)
+    assert "Step time varies by 50% (shape 4x80)" in str(verdict.sentence)
+    assert verdict.flags == ()  # they vary within one shape: one shape would not help
+
+
+def test_the_verdict_is_on_the_ring_of_late():
+    busy = {**EVEN, "process": 1.0, "train": 0.95}
+    told = [started(), pipeline(10, seconds=5.0, busy=busy, ring_occupancy=[0, 0, 0, 10])]
+    assert view(*told).verdict.good
+    told.append(pipeline(20, seconds=10.0, busy=busy, ring_occupancy=[7, 3, 0, 10]))
+    assert "70% of the times the model asked, no batch was ready" in str(
+        view(*told).verdict.sentence
+    )
+    assert history(*told).verdict().good  # on the whole it was there
 
 
 def test_a_card_that_is_nearly_full_is_the_first_thing_said():

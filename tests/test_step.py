@@ -173,10 +173,10 @@ def test_memory_that_runs_out_within_a_batch_does_not_change_the_update(fails_at
 
     compute, calls = unlucky._gradients, iter(range(100))
 
-    def run_out_once(part):
+    def run_out_once(micro_batch):
         if next(calls) == fails_at:
             raise tf.errors.ResourceExhaustedError(None, None, "injected")
-        return compute(part)
+        return compute(micro_batch)
 
     monkeypatch.setattr(unlucky, "_gradients", run_out_once)
     with pytest.raises(tf.errors.ResourceExhaustedError, match="injected"):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from myxtts.pipeline.telemetry import WARM_UP_STEPS, Telemetry
+from myxtts.config.config import XTTSConfig
+from myxtts.pipeline.telemetry import MANY_SHAPES, WARM_UP_STEPS, Telemetry
 
 
 def play(waits: list[float], works: list[float]) -> Telemetry:
@@ -24,36 +25,20 @@ def test_variation_is_deviation_over_mean_without_the_warm_up():
     assert stats.variation == pytest.approx(0.5, rel=1e-3)
 
 
-def test_even_steps_need_no_explanation():
-    assert play([0.1] * 6, [1.0] * 6).stats().explain_variation() is None
+def test_what_varies_is_split_into_waiting_and_work():
+    assert play([0.0, 2.0] * 5, [1.0] * 10).stats().steps[0].waiting_share_of_variance > 0.99
+    assert play([0.0] * 10, [1.0, 3.0] * 5).stats().steps[0].waiting_share_of_variance == 0.0
 
 
-def test_unevenness_from_waiting_names_the_stage_that_feeds_too_slowly():
-    telemetry = play([0.0, 2.0] * 5, [1.0] * 10)
-    telemetry.meters["process"].seconds["busy"] = 50.0
-    telemetry.meters["read"].seconds["busy"] = 5.0
-    telemetry.meters["read"].seconds["waiting for room"] = 45.0
-    reason = telemetry.stats().explain_variation()
-    assert "100% of it is the model waiting for stage 'process'" in reason
-    assert "--prefetch-buffer-size" in reason
-
-
-def test_unevenness_of_the_step_itself_names_the_step():
-    reason = play([0.0] * 10, [1.0, 3.0] * 5).stats().explain_variation()
-    assert "stage 'train' itself" in reason
-    assert "leave the machine to this run" in reason
-
-
-def test_batches_that_all_differ_in_shape_are_named_as_the_cause():
+def test_batches_that_all_differ_in_shape_are_counted_together():
     telemetry = Telemetry(ring_capacity=3)
     now = 0.0
     for number in range(20):
         telemetry.delivered(at=now, waited=0.0, shape=f"{number}x80", ready=1)
         now += 0.1 if number % 2 else 2.0
     stats = telemetry.stats()
+    assert [step.shape for step in stats.steps] == [MANY_SHAPES]
     assert stats.variation > 0.5
-    assert "hardly two of the same shape" in stats.explain_variation()
-    assert "--enable-static-shapes" in stats.explain_variation()
 
 
 def test_occupancy_counts_what_the_model_found_ready():
@@ -81,3 +66,21 @@ def test_a_pause_counts_neither_as_a_step_nor_in_the_rate():
             telemetry.paused(60.0)
             now += 60.0
     assert telemetry.stats().variation == 0.0
+
+
+def test_the_warning_at_the_end_of_a_run_is_the_judges(plan, caplog):
+    from myxtts.training.reporting import warn_of_uneven_steps
+
+    warn_of_uneven_steps(play([0.1] * 6, [1.0] * 6).stats(), XTTSConfig(), plan)
+    assert caplog.messages == []  # they are even
+    uneven = play([0.0, 2.0] * 5, [1.0] * 10)
+    for name, state in (("train", "waiting for input"), ("process", "waiting for room")):
+        uneven.meters[name].seconds |= {"busy": 50.0, state: 25.0}
+        uneven.meters[name].batches = 50
+    warn_of_uneven_steps(uneven.stats(), XTTSConfig(), plan)
+    (warning,) = caplog.messages
+    assert warning.startswith("Step time varies by 50% (shape 4x80): 100% of that is the model")
+    assert warning.endswith(
+        "waiting for stage process. More batches ready on the data device "
+        "bridge the slow ones. Try --prefetch-buffer-size 8"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import logging
+import os
 import subprocess
 import sys
 import unicodedata
@@ -319,6 +320,12 @@ def test_a_bad_lexicon_line_is_named_by_its_number(tmp_path, content, message):
 def test_a_missing_lexicon_is_a_data_error(tmp_path):
     with pytest.raises(DataError, match="cannot be read"):
         Lexicon.load(tmp_path / "none.tsv")
+
+
+def test_a_pipe_as_lexicon_does_not_hang(tmp_path):
+    os.mkfifo(tmp_path / "lexicon.tsv")
+    with pytest.raises(DataError, match="no regular file"):
+        Lexicon.load(tmp_path / "lexicon.tsv")
 
 
 # --- Characters tokenizer ------------------------------------------------------------------------

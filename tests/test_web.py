@@ -13,6 +13,7 @@ from myxtts.errors import MyXTTSError
 from myxtts.pages.live import serve
 from myxtts.pages.report import write_report
 from myxtts.runs.follow import RunFollower
+from tests.sample_pages import write_every_page
 from tests.told_runs import event, half_a_run, metrics, pipeline, started, write_events, write_trace
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -35,8 +36,8 @@ def open_page(browser):
     """Opens pages that may ask nobody but us, and fails if one complains."""
     contexts, complaints = [], []
 
-    def open_one(address: str, **options):
-        context = browser.new_context(viewport={"width": 900, "height": 800}, **options)
+    def open_one(address: str, *, width: int = 900, **options):
+        context = browser.new_context(viewport={"width": width, "height": 800}, **options)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -140,6 +141,42 @@ def test_the_report_changes_its_theme_and_copies_its_command(tmp_path, run, open
     assert code["x"] < button["x"]  # commands read from the left in both languages
 
 
+# What a reader of the page does not see: what stands beyond its sides or in a part that scrolls
+# sideways, and labels of a chart that stand on one another.
+NOT_SEEN = """() => {
+  const names = [], tell = (why, element) => names.push(
+    `${why}: <${element.tagName}> ${element.textContent.trim().slice(0, 40)}`);
+  for (const element of document.querySelectorAll("body, body *")) {
+    const box = element.getBoundingClientRect();
+    if (box.width === 0 || box.height === 0) continue;
+    if (box.left < -1 || box.right > innerWidth + 1) tell("beyond", element);
+    if (getComputedStyle(element).overflowX !== "visible"
+        && element.scrollWidth > element.clientWidth + 1) tell("scrolls", element);
+  }
+  for (const chart of document.querySelectorAll("svg[role=img]")) {
+    const labels = [...chart.querySelectorAll("text")].filter((one) => one.getClientRects().length);
+    labels.forEach((one, index) => {
+      const a = one.getBoundingClientRect();
+      for (const other of labels.slice(index + 1)) {
+        const b = other.getBoundingClientRect();
+        if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 4
+            && b.top < a.bottom - 4) tell(`on "${other.textContent}"`, one);
+      }
+    });
+  }
+  return names;
+}"""
+
+
+@pytest.mark.parametrize("lang", ["en", "fa"])
+def test_a_telephone_shows_all_of_every_page(tmp_path, open_page, lang):
+    name = "one-long-name-without-a-space/" * 5
+    for what, path in write_every_page(tmp_path, lang, name=name).items():
+        page = open_page(path.as_uri(), width=390)
+        assert fits(page), what
+        assert page.evaluate(NOT_SEEN) == [], what
+
+
 def test_a_dark_system_gets_a_dark_page(tmp_path, run, open_page):
     write_report(tmp_path / "report.html", run)
     pages = [
@@ -179,3 +216,32 @@ def test_a_port_that_is_taken_is_said(run):
             serve(RunFollower(run), port=taken.getsockname()[1]),
         ):
             pass
+
+
+def test_odd_requests_and_crowds_are_answered(address, capfd):
+    host, port = urlsplit(address).hostname, urlsplit(address).port
+    with socket.create_connection((host, port)) as client:
+        client.sendall(f"GET http://[/ HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n".encode())
+        assert b" 400 " in client.recv(100)
+    crowd = [socket.create_connection((host, port), timeout=10) for _ in range(60)]
+    for client in crowd:
+        client.sendall(f"GET /view HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n".encode())
+    for client in crowd:
+        assert b" 200 " in client.recv(100)
+        client.close()
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_odd_events_do_not_break_the_live_page(run, address):
+    odd = [
+        event("metrics", 60, loss="much"),
+        event("metrics", -3, loss=1.0),
+        event("pipeline", 60, stages={"train": {"busy": 1}}),
+        {"kind": 7},
+    ]
+    write_events(run, [*odd, metrics(60, 0.25)])
+    connection = http.client.HTTPConnection("127.0.0.1", urlsplit(address).port)
+    connection.request("GET", "/view")
+    answer = connection.getresponse()
+    assert answer.status == 200
+    assert "0.25" in answer.read().decode()

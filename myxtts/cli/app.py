@@ -64,7 +64,7 @@ def main(command: Sequence[str] = ()) -> None:
         if output.debug_asked:
             traceback.print_exc()
         shown = error if isinstance(error, MyXTTSError) else _of_the_system(error)
-        print(f"error: {shown}", file=sys.stderr)
+        output.echo(f"error: {shown}", err=True)
         sys.exit(2)
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from myxtts.cli.output import Debug, start_logging
+from myxtts.cli.output import Debug, echo, make_console, start_logging
 from myxtts.config.commands import where_programs_are
 from myxtts.errors import MyXTTSError
+from myxtts.messages import harmless
 
 if TYPE_CHECKING:
     from myxtts.data.summary import DataSummary
@@ -21,6 +22,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+NAME_LENGTH = 40
+DETAIL_LENGTH = 160
 ReportLanguage = Literal["en", "fa"]
 
 
@@ -58,11 +61,10 @@ def check(
     Exit code 0 if at least one clip can be trained on, 1 if none.
     """
     start_logging()
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     from myxtts.config.config import load_config
-    from myxtts.data.manifests import DELIMITERS
+    from myxtts.data.list_lines import DELIMITERS
     from myxtts.data.prepare import plan_batches, prepare_data
     from myxtts.data.summary import summarise, write_verdicts
     from myxtts.pages.data_report import write_report
@@ -82,7 +84,7 @@ def check(
     config = load_config(None, given).data
     # Characters are read by the base inventory, so that what the data would add to it is shown.
     base = CharacterTokenizer(lexicon=_load(lexicon)) if config.tokenizer == "characters" else None
-    console = Console()
+    console = make_console()
     columns = ("listening", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("listening", total=None)
@@ -97,18 +99,18 @@ def check(
     summary = summarise(manifest, found, reader.unknown_counts)
     _print(summary, reader, console)
     if summary.kept:
-        typer.echo("\n" + plan_batches(prepared.table(), config).describe())
+        echo("\n" + plan_batches(prepared.table(), config).describe())
     if report is not None:
         write_report(report, summary, title=str(source), language=report_language)
-        typer.echo(f"Report: {report}")
+        echo(f"Report: {report}")
     if verdicts is not None:
         try:
             write_verdicts(verdicts, manifest, found)
         except OSError as error:
             raise MyXTTSError(f"{verdicts} cannot be written: {error}", "check the path") from error
-        typer.echo(f"Every clip's verdict: {verdicts}")
+        echo(f"Every clip's verdict: {verdicts}")
     if not summary.kept:
-        typer.echo("Nothing is left to train on.")
+        echo("Nothing is left to train on.")
         raise typer.Exit(1)
 
 
@@ -138,12 +140,12 @@ def demo(
             seed=seed,
             progress=lambda done, total: progress.update(bar, completed=done, total=total),
         )
-    typer.echo(
+    echo(
         f"{'Found' if made.reused else 'Spoke'} {made.num_clips} clips "
         f"({made.seconds / 60:.1f} minutes, {len(made.speakers)} speakers) and "
         f"{made.num_held_out} held-out ones in {made.folder}"
     )
-    typer.echo(f"Next: {where_programs_are()}myxtts data check {made.folder}")
+    echo(f"Next: {where_programs_are()}myxtts data check {made.folder}")
 
 
 def _load(lexicon: Path | None) -> Any:
@@ -155,35 +157,48 @@ def _load(lexicon: Path | None) -> Any:
 def _print(summary: DataSummary, reader: Any, console: Any) -> None:
     from rich.table import Table
 
+    from myxtts.data.enough import enough_for
+
     dropped = summary.listed - summary.kept
-    typer.echo(f"{summary.listed} clips listed: {summary.kept} kept, {dropped} dropped")
+    echo(f"{summary.listed} clips listed: {summary.kept} kept, {dropped} dropped")
     if dropped:
         table = Table("dropped because", "clips", "for example", "what to do")
         for reason, count, examples, remedy in summary.reasons():
-            table.add_row(reason, str(count), examples, remedy)
+            table.add_row(reason, str(count), harmless(examples), remedy)
         console.print(table)
+    for detail in summary.bad_rows:
+        echo(f"  {_short(detail, DETAIL_LENGTH)}")
     if not summary.kept:
         return
-    typer.echo(
+    echo(
         f"{summary.hours:.2f} hours; {_counted(summary.speakers, 'speaker')}; "
         f"{_counted(summary.languages, 'language')}"
     )
     most = max(count for _, _, count in summary.histogram)
     for low, high, count in summary.histogram:
-        typer.echo(f"  {low:5.1f} to {high:5.1f} s  {'█' * round(30 * count / most):30s} {count}")
+        echo(f"  {low:5.1f} to {high:5.1f} s  {'█' * round(30 * count / most):30s} {count}")
     symbols = summary.unknown_symbols.most_common(20)
     if symbols:
         shown = ", ".join(f"{s!r} (U+{ord(s[0]):04X}) x {n}" for s, n in symbols)
-        typer.echo(f"Symbols the {reader.kind} tokenizer does not know: {shown}")
+        echo(f"Symbols the {reader.kind} tokenizer does not know: {shown}")
     for ids, what in (
-        (summary.clipped, "clipped (samples at the ceiling)"),
-        (summary.mostly_silent, "mostly silent"),
+        (summary.clipped, "are clipped (samples at the ceiling)"),
+        (summary.mostly_silent, "are mostly silent"),
+        (summary.cancelling, "have channels that cancel each other out (one of them is used)"),
     ):
         if ids:
-            typer.echo(f"Warning: {len(ids)} clips are {what}, for example {', '.join(ids[:3])}")
+            names = ", ".join(_short(name) for name in ids[:3])
+            echo(f"Warning: {len(ids)} clips {what}, for example {names}")
+    echo(" ".join(map(str, enough_for(summary.speaker_minutes))))
+
+
+def _short(name: str, longest: int = NAME_LENGTH) -> str:
+    """A name on one line; those of Common Voice's speakers have 128 letters."""
+    name = harmless(name)
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
 def _counted(counts: Counter[str], what: str) -> str:
-    names = ", ".join(f"{name} ({count})" for name, count in counts.most_common(5))
+    names = ", ".join(f"{_short(name)} ({count})" for name, count in counts.most_common(5))
     more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
     return f"{len(counts)} {what}{'s' if len(counts) != 1 else ''}: {names}{more}"

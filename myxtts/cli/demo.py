@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from myxtts.cli.output import Debug, load_tensorflow, start_logging
+from myxtts.cli.output import Debug, echo, load_tensorflow, make_console, start_logging
 from myxtts.config.commands import where_programs_are
 from myxtts.errors import MyXTTSError
+from myxtts.messages import harmless
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
-    from myxtts.data.manifests import Clip
+    from myxtts.data.list_forms import Clip
     from myxtts.pipeline.telemetry import PipelineStats
     from myxtts.training.trainer import XTTSTrainer
 
@@ -65,9 +66,9 @@ def demo(
     makes the features while the other trains. A demo that was interrupted goes on where it was.
     """
     start_logging()
-    from rich.console import Console
+    from rich.text import Text
 
-    console = Console()
+    console = make_console()
     many = voices == MANY
     minutes = minutes or MINUTES[many]
     corpus = _make_corpus(output_dir, voices=voices, console=console)
@@ -93,7 +94,7 @@ def demo(
     speech = _speak(run, _held_out(corpus, many=many), output_dir / "speech")
     console.print("\nListen to what it says (and look: each has a picture beside it):")
     for path, text in speech:
-        console.print(f"  {path}  [dim]{text}[/dim]", highlight=False)
+        console.print(Text.assemble(f"  {path}  ", (harmless(text), "dim")))
     console.print(f"The run, with checkpoints, events and TensorBoard files: {run}")
     console.print("Next, let it say what you type, judge it by numbers, watch its curves, or train")
     console.print("on your own recordings:")
@@ -105,7 +106,7 @@ def demo(
         f"tensorboard --logdir {run / 'tensorboard'}",
         "myxtts train --train-data YOUR_FOLDER --checkpoint-dir runs/my-voice",
     ):
-        typer.echo(f"  {programs}{command}")  # whole, to be copied: the console would wrap it
+        echo(f"  {programs}{command}")  # whole, to be copied: the console would wrap it
 
 
 FINISHED = "demo.finished"

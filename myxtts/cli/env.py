@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from myxtts.cli.output import Debug, load_tensorflow
+from myxtts.cli.output import Debug, echo, load_tensorflow
 
 
 def env(
@@ -31,7 +31,7 @@ def env(
     from myxtts.checks.environment import as_markdown, describe_environment
 
     ask = _gpus_of_tensorflow if tensorflow else lambda: "not asked"
-    typer.echo(as_markdown(describe_environment(ask, run=run)))
+    echo(as_markdown(describe_environment(ask, run=run)))
 
 
 def _gpus_of_tensorflow() -> str:

@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from myxtts.cli.output import Debug, load_tensorflow, quiet_native_output, start_logging
+from myxtts.cli.output import (
+    Debug,
+    echo,
+    load_tensorflow,
+    make_console,
+    quiet_native_output,
+    start_logging,
+)
 from myxtts.errors import ConfigError, MyXTTSError
+from myxtts.messages import harmless
 
 if TYPE_CHECKING:
     from myxtts.evaluation.held_out import HeldOut
@@ -55,12 +63,10 @@ def evaluate(
     start_logging()
     for path in (report, json_file):
         _check_output(path)
-    from rich.console import Console
-
     from myxtts.evaluation.held_out import NUM_REFERENCES, find_held_out  # late: --help is quick
     from myxtts.inference.voice_files import load_voice
 
-    console = Console()
+    console = make_console()
     voice = load_voice(model)
     with _progress("looking at clips", console) as (set_total, advance), quiet_native_output():
         held_out = find_held_out(
@@ -95,11 +101,11 @@ def evaluate(
         num_cores=len(os.sched_getaffinity(0)),
     )
     write_evaluation(report, evaluation, heading, language=language)
-    typer.echo(f"Page: {report}")
+    echo(f"Page: {report}")
     if json_file is not None:
         found = {"model": str(model), "step": voice.step, "seed": seed, **evaluation.to_dict()}
         _write_json(json_file, {**found, "source": str(held_out.source)})
-        typer.echo(f"Numbers: {json_file}")
+        echo(f"Numbers: {json_file}")
 
 
 def _check_output(path: Path | None) -> None:
@@ -131,14 +137,14 @@ def _progress(what: str, console: Any) -> Iterator[tuple[Any, Any]]:
 
 def _say_what_is_judged(held_out: HeldOut, *, given: bool) -> None:
     voices = _counted({clip.speaker for clip in held_out.clips}, "voice")
-    typer.echo(
+    echo(
         f"{len(held_out.clips)} of {held_out.num_listed} held-out clips, {voices}: "
         f"{held_out.source}"
     )
     if given:
-        typer.echo("Whether it was trained on them, nobody checked: --data takes your word for it.")
+        echo("Whether it was trained on them, nobody checked: --data takes your word for it.")
     for reason, count in held_out.skipped.most_common():
-        typer.echo(f"  left out: {count} × {reason}")
+        echo(f"  left out: {count} × {reason}")
 
 
 def _print(evaluation: Evaluation, console: Any) -> None:
@@ -149,7 +155,7 @@ def _print(evaluation: Evaluation, console: Any) -> None:
     def show(title: str, rows: Sequence[tuple[Measure, Mapping[Any, float | None]]]) -> None:
         table = Table(title=title)
         for head in ("", *rows[0][1]):
-            table.add_column(head, justify="right" if head else "left")
+            table.add_column(harmless(head), justify="right" if head else "left")
         for measure, values in rows:
             cells = (format_value(value, measure.unit) for value in values.values())
             table.add_row(measure.name, *cells)
@@ -166,7 +172,7 @@ def _print(evaluation: Evaluation, console: Any) -> None:
         ]
         show("The synthesis by list", rows)
     for note in evaluation.notes:
-        typer.echo(note.text + (f"\n  try: {note.remedy}" if note.remedy else ""))
+        echo(note.text + (f"\n  try: {note.remedy}" if note.remedy else ""))
 
 
 def _counted(things: Sized, what: str) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from myxtts.cli.output import Debug, start_logging
+from myxtts.cli.output import Debug, echo, start_logging
 from myxtts.config.commands import where_programs_are
 
 
@@ -31,9 +31,9 @@ def export(
 
     folder = export_voice(run_dir, out)
     size_mb = sum(file.stat().st_size for file in folder.iterdir()) / 2**20
-    typer.echo(f"Exported {size_mb:.1f} MB to {out}")
+    echo(f"Exported {size_mb:.1f} MB to {out}")
     quoted = shlex.quote(str(out))
-    typer.echo(
+    echo(
         f"Next: {where_programs_are()}myxtts synthesize --model {quoted} --text 'Hello.' "
         "--reference FILE.wav --output hello.wav"
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from myxtts.cli.output import Debug
+from myxtts.cli.output import Debug, echo, make_console
 
 if TYPE_CHECKING:
     from myxtts.runs.follow import RunFollower
@@ -45,7 +45,7 @@ def monitor(
         from myxtts.pages.report import write_report
 
         write_report(report, run_dir, lang=lang)
-        typer.echo(f"Report: {report}")
+        echo(f"Report: {report}")
         return
     with contextlib.suppress(KeyboardInterrupt):
         follower = _follow(run_dir, patiently=web or (sys.stdout.isatty() and not once))
@@ -53,7 +53,7 @@ def monitor(
             from myxtts.pages.live import serve
 
             with serve(follower, port=port, lang=lang) as address:
-                typer.echo(f"The run is shown at {address} (Ctrl-C ends this, not the run)")
+                echo(f"The run is shown at {address} (Ctrl-C ends this, not the run)")
                 while True:
                     time.sleep(60)
         _show(follower, once=once)
@@ -71,18 +71,17 @@ def _follow(run_dir: Path, *, patiently: bool) -> RunFollower:
             if not patiently:
                 raise
             if not said:
-                typer.echo(f"{nothing.problem} Waiting for it; Ctrl-C ends this.")
+                echo(f"{nothing.problem} Waiting for it; Ctrl-C ends this.")
                 said = True
         time.sleep(POLL_S)
 
 
 def _show(follower: RunFollower, *, once: bool) -> None:
-    from rich.console import Console
     from rich.live import Live
 
     from myxtts.runs.panel import render_panel
 
-    console = Console()
+    console = make_console()
     view = follower.poll()
     if once or view.is_over or not console.is_terminal:
         console.print(render_panel(view))

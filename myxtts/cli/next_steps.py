@@ -10,11 +10,11 @@ import numpy as np
 
 from myxtts.config.commands import where_programs_are
 from myxtts.config.config import DataConfig
-from myxtts.data.audio import SAMPLE_RATE
-from myxtts.data.manifests import DELIMITERS, read_manifest
+from myxtts.data.audio import REFERENCE_SECONDS, SAMPLE_RATE
+from myxtts.data.list_lines import DELIMITERS
+from myxtts.data.manifests import read_manifest
 from myxtts.data.table import ClipTable
 from myxtts.errors import MyXTTSError
-from myxtts.inference.references import PIECE_SECONDS
 from myxtts.pages.report import REPORT_FILE
 from myxtts.text.languages import LANGUAGE_IDS
 
@@ -56,7 +56,7 @@ def _speaking_command(run: Path, table: ClipTable, config: DataConfig) -> list[s
     for clip in longest_first:
         chosen.append(clip)
         seconds += table.samples[clip] / SAMPLE_RATE
-        if seconds >= PIECE_SECONDS:
+        if seconds >= REFERENCE_SECONDS:
             break
     else:
         return []

@@ -8,11 +8,15 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from myxtts.messages import harmless
 from myxtts.utils.commons import setup_logging
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 debug_asked = False
 
@@ -32,6 +36,18 @@ Debug = Annotated[
         help="Show tracebacks and TensorFlow's own messages.",
     ),
 ]
+
+
+def echo(text: object = "", *, err: bool = False) -> None:
+    """Print a message; names and texts from elsewhere in it cannot steer the terminal."""
+    typer.echo(harmless(text, lines=True), err=err)
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """A console to which `[bold]` and `:smile:` are text: file names may hold either."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
 def start_logging() -> None:

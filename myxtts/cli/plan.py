@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from myxtts.cli.output import Debug, start_logging
+from myxtts.cli.output import Debug, echo, start_logging
 from myxtts.cli.setting_flags import ConfigFile, Given, load_settings, setting_flags
 from myxtts.errors import ConfigError
 
@@ -76,7 +76,7 @@ def _plan_memory(config: Path | None, given: Given, gpu_memory: int | None) -> N
         gpu_memory = min(card.total_mb for card in cards)
     planned = plan_memory(settings, gpu_memory_mb=gpu_memory)
     for line in describe_plan(planned):
-        typer.echo(line)
+        echo(line)
     if not planned.fits:
         raise typer.Exit(1)
 
@@ -89,7 +89,7 @@ def _advise(path: Path, what_if: str | None) -> None:
     measured = read_profile(path)
     if what_if is None:
         for line in describe_advice(advise(measured)):
-            typer.echo(line)
+            echo(line)
         return
     _show_what_if(measured, what_if)
 
@@ -103,22 +103,20 @@ def _show_what_if(measured: Profile, what_if: str) -> None:
     layout = layout_of(measured)
     now = predict(measured, measured.config, layout=layout)
     then = predict(measured, changed, layout=layout)
-    typer.echo(f"{'':24s}{'steps/s':>9s}{'model busy':>12s}{'stall':>8s}{'variation':>11s}")
+    echo(f"{'':24s}{'steps/s':>9s}{'model busy':>12s}{'stall':>8s}{'variation':>11s}")
     together = measured.together
     busy = together.stages["train"].busy_share
-    typer.echo(
+    echo(
         f"{'as measured':24s}{together.rate:9.2f}{busy:12.0%}{together.stall_share:8.0%}"
         f"{together.variation:11.0%}"
     )
     for name, prediction in (("the same, simulated", now), (what_if, then)):
-        typer.echo(
+        echo(
             f"{name:24s}{prediction.rate:9.2f}{prediction.busy_share['train']:12.0%}"
             f"{prediction.stall_share:8.0%}{prediction.variation:11.0%}"
         )
-    typer.echo(
-        f"{then.rate / now.rate:.2f} times the rate, predicted; bottleneck {then.bottleneck}"
-    )
-    typer.echo(f"Command: {training_command(changed, config_file=measured.config_file)}")
+    echo(f"{then.rate / now.rate:.2f} times the rate, predicted; bottleneck {then.bottleneck}")
+    echo(f"Command: {training_command(changed, config_file=measured.config_file)}")
 
 
 def _verify(config: Path | None, given: Given, profile: Path | None, num_steps: int) -> None:
@@ -133,7 +131,7 @@ def _verify(config: Path | None, given: Given, profile: Path | None, num_steps: 
         settings: XTTSConfig = before.config
         changes = foretold(advise(before).changes)
         if not changes:
-            typer.echo("Nothing to verify: no change is predicted to make it faster.")
+            echo("Nothing to verify: no change is predicted to make it faster.")
             return
     else:
         settings = profile_settings(config, given)
@@ -143,13 +141,13 @@ def _verify(config: Path | None, given: Given, profile: Path | None, num_steps: 
             show_profile(before)
             changes = foretold(advise(before).changes)
             if not changes:
-                typer.echo("\nNothing to verify: no change is predicted to make it faster.")
+                echo("\nNothing to verify: no change is predicted to make it faster.")
                 return
         applied = {name: value for change in changes for name, value in change.settings.items()}
         after = measure(with_settings(settings, applied), num_steps=num_steps)
     predicted = advise(before).predicted_rate
-    typer.echo("\nApplied: " + "; ".join(change.flag for change in changes))
-    typer.echo(
+    echo("\nApplied: " + "; ".join(change.flag for change in changes))
+    echo(
         f"Predicted {predicted:.2f} steps/s, measured {after.together.rate:.2f} "
         f"({after.together.rate / predicted - 1:+.1%}); before {before.together.rate:.2f}"
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from myxtts.cli.output import Debug, load_tensorflow, start_logging
+from myxtts.cli.output import Debug, echo, load_tensorflow, start_logging
 from myxtts.cli.setting_flags import ConfigFile, Given, load_settings, setting_flags
 from myxtts.errors import ConfigError, MyXTTSError
 
@@ -54,14 +54,14 @@ def profile(
     show_profile(result)
     if json_file is not None:
         write_text(json_file, result.to_json())
-        typer.echo(f"Numbers: {json_file}")
+        echo(f"Numbers: {json_file}")
     if report is not None:
         from myxtts.pages.report import write_report
 
         write_report(report, result, lang="fa" if lang == "fa" else "en")
-        typer.echo(f"Report: {report}")
+        echo(f"Report: {report}")
     if trace is not None:
-        typer.echo(f"Timeline: {trace} (open it in ui.perfetto.dev or chrome://tracing)")
+        echo(f"Timeline: {trace} (open it in ui.perfetto.dev or chrome://tracing)")
 
 
 def profile_settings(config: Path | None, given: Given) -> XTTSConfig:
@@ -126,7 +126,7 @@ def _measure(
             bars.update(bar, description=phase, completed=done, total=total)
             if not bars.console.is_terminal and phase not in said:  # a log gets a line a phase
                 said.add(phase)
-                typer.echo(f"{phase}: {total} batches", err=True)
+                echo(f"{phase}: {total} batches", err=True)
 
         result = measure(
             bench,
@@ -142,7 +142,7 @@ def _speak_corpus(folder: Path) -> None:
     from myxtts.corpora.demo import make_demo_corpus
 
     if not folder.exists():
-        typer.echo("No --train-data: espeak-ng speaks a small corpus to measure with")
+        echo("No --train-data: espeak-ng speaks a small corpus to measure with")
         make_demo_corpus(folder, sentences=BUILT_IN_CLIPS, held_out=4)
 
 
@@ -150,13 +150,13 @@ def show_profile(result: Profile) -> None:
     """Print the numbers and the advice."""
     from myxtts.profiling.describe import describe_advice, describe_profile
 
-    typer.echo("")
+    echo("")
     for line in describe_profile(result):
-        typer.echo(line)
+        echo(line)
     if result.advice is not None:
-        typer.echo("")
+        echo("")
         for line in describe_advice(result.advice):
-            typer.echo(line)
+            echo(line)
 
 
 def write_text(path: Path, text: str) -> None:

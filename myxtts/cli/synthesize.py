@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from myxtts.cli.output import Debug, load_tensorflow, start_logging
+from myxtts.cli.output import Debug, echo, load_tensorflow, make_console, start_logging
 from myxtts.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def synthesize(
     where = "standard output" if target.path is None else target.path
     files = f"{len(parts)} files, " if target.is_folder else ""
     # Standard output may be the audio's.
-    typer.echo(f"{where}: {files}{seconds:.1f} s of speech, made in {took:.1f} s", err=True)
+    echo(f"{where}: {files}{seconds:.1f} s of speech, made in {took:.1f} s", err=True)
 
 
 def _read_text(source: str | None, text: str | None, text_file: str | None) -> str:
@@ -197,12 +197,11 @@ def _plan(words: str, target: Target, voice: Any, language: str) -> list[Part]:
 
 
 def _write(parts: list[Part], speak: Any, *, sample_rate: int) -> float:
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     from myxtts.inference.audio_files import write_audio, write_stream
 
-    console, total = Console(stderr=True), sum(len(part.script) for part in parts)
+    console, total = make_console(stderr=True), sum(len(part.script) for part in parts)
     columns = ("speaking", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     hidden = total < 2 or not console.is_terminal
     seconds = 0.0

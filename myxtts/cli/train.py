@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from myxtts.cli.output import Debug, quiet_native_output, start_logging
+from myxtts.cli.output import Debug, echo, quiet_native_output, start_logging
 from myxtts.cli.setting_flags import ConfigFile, Given, load_settings, setting_flags
 from myxtts.config.fields import GROUPS
 from myxtts.errors import ConfigError
@@ -42,7 +42,7 @@ def train(
     settings = load_settings(config, given)
     check_request(settings.data.device_request())
     if print_config:
-        typer.echo(settings.to_yaml(), nl=False)
+        echo(settings.to_yaml().rstrip("\n"))
         return
     _check_data(settings)
     check_machine(settings.data.device_request())
@@ -85,8 +85,8 @@ def _train(settings: XTTSConfig) -> None:
         result = trainer.train()
     mute_closed_outputs()  # nobody may be there any more
     if result["stopped_by"] is not None:
-        typer.echo(f"Stopped at step {result['steps']}; the same command goes on from there.")
+        echo(f"Stopped at step {result['steps']}; the same command goes on from there.")
         raise typer.Exit(128 + result["stopped_by"])
-    typer.echo(f"Trained {result['steps']} steps. Everything is in {trainer.run.path}")
+    echo(f"Trained {result['steps']} steps. Everything is in {trainer.run.path}")
     for line in next_steps(trainer):
-        typer.echo(line)
+        echo(line)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from myxtts.cli.output import Debug, load_tensorflow, start_logging
+from myxtts.cli.output import Debug, echo, load_tensorflow, start_logging
 from myxtts.cli.setting_flags import Given, load_settings, setting_flags
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def validate(
         title, checks = "Memory isolation and pipeline", (*ISOLATION_CHECKS, *PIPELINE_CHECKS[1:])
     gpus = f"GPU {target.data_gpu} and GPU {target.model_gpu}"
     where = "simulated devices" if target.simulate else gpus
-    typer.echo(f"{title} on {where}")
+    echo(f"{title} on {where}")
     with contextlib.suppress(Exception):  # the first check says what is wrong with it
         load_tensorflow()
     results = []
@@ -100,46 +100,46 @@ def _conclude(results: list[Result], target: Target) -> None:
     failed = [result.name for result in results if result.passed is False]
     not_run = [result.name for result in results if result.passed is None]
     if failed:
-        typer.echo(f"\n{len(failed)} of {len(results)} checks failed: {', '.join(failed)}")
+        echo(f"\n{len(failed)} of {len(results)} checks failed: {', '.join(failed)}")
         if not_run:
-            typer.echo(f"Not run because of it: {', '.join(not_run)}")
+            echo(f"Not run because of it: {', '.join(not_run)}")
         raise typer.Exit(1)
-    typer.echo("")
+    echo("")
     if target.simulate:
-        typer.echo(
+        echo(
             "Proved on simulated devices. Not proved, because it takes GPUs: that memory limits "
             "hold, that the cards are found in order, and how fast it is."
         )
     elif target.isolate:
-        typer.echo("System is ready for memory-isolated dual-GPU training!")
+        echo("System is ready for memory-isolated dual-GPU training!")
     if target.isolate:
-        typer.echo(f"Recommended: {training_command(target)}")
-    typer.echo("All validation checks passed!")
+        echo(f"Recommended: {training_command(target)}")
+    echo("All validation checks passed!")
 
 
 def _accept(target: Target, folder: Path, train_data: Path | None) -> None:
     from myxtts.checks.acceptance import describe, run_acceptance, write_results
 
-    typer.echo("Every claim, on this machine; takes some minutes, and each part its own process")
+    echo("Every claim, on this machine; takes some minutes, and each part its own process")
     claims = []
     for claim in run_acceptance(target, folder, train_data):
-        typer.echo(describe(claim))
+        echo(describe(claim))
         claims.append(claim)
     path = write_results(folder, claims, target)
     counts = Counter(claim.verdict for claim in claims)
-    typer.echo("\n" + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
-    typer.echo(f"To paste: {path}")
+    echo("\n" + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+    echo(f"To paste: {path}")
     if counts["FAIL"] or counts["not run"]:
         raise typer.Exit(1)
 
 
 def _show(result: Result) -> None:
     if result.passed is None:
-        typer.echo(f"⏭️  {result.name}: NOT RUN")
-        typer.echo(f"     {result.detail}")
+        echo(f"⏭️  {result.name}: NOT RUN")
+        echo(f"     {result.detail}")
         return
     mark, word = ("✅", "PASSED") if result.passed else ("❌", "FAILED")
-    typer.echo(f"{mark} {result.name}: {word}")
-    typer.echo(f"     {result.detail}")
+    echo(f"{mark} {result.name}: {word}")
+    echo(f"     {result.detail}")
     if result.remedy:
-        typer.echo(f"     try: {result.remedy}")
+        echo(f"     try: {result.remedy}")

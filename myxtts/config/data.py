@@ -150,6 +150,14 @@ class DataConfig(Settings):
         "Repeat clips of rare speakers or languages.",
         fa="قطعه‌های گوینده‌ها یا زبان‌های کم‌نمونه را تکرار کن.",
     )
+    max_lost_share: NonNegativeFloat = setting(
+        0.05,
+        "Share of the training clips (0.05 is 5 %) that may be lost while a run is under way. With "
+        "more it stops, with a checkpoint.",
+        fa="سهمی از قطعه‌های آموزش (۰٫۰۵ یعنی ۵٪) که می‌تواند در میانهٔ اجرا از دست برود. با بیش از "
+        "این، اجرا با یک چک‌پوینت متوقف می‌شود.",
+        le=1,
+    )
     augment_gain_db: NonNegativeFloat = setting(
         0.0,
         "Each clip and reference is made louder or softer by up to this; 0 for none.",

@@ -10,6 +10,7 @@ FFT = 1024
 HOP = 256
 REFERENCE_SECONDS = 3.0  # of another clip, from which a voice is heard in training
 REFERENCE_SAMPLES = int(REFERENCE_SECONDS * SAMPLE_RATE)
+REFERENCE_FRAMES = 1 + REFERENCE_SAMPLES // HOP
 
 
 def num_frames(samples: Any) -> Any:

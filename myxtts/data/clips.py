@@ -2,63 +2,26 @@
 
 from __future__ import annotations
 
-import json
+import logging
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 import soundfile
 
 from myxtts.data.manifests import Manifest
+from myxtts.data.mono import channels_cancel
+from myxtts.data.verdicts import MIN_SECONDS, Verdict, VerdictCache
+
+log = logging.getLogger(__name__)
 
 EXTENSIONS = (".wav", ".flac", ".ogg", ".mp3")
-MIN_SECONDS = 0.3
+FOLDERS = ("wavs", "wav", "clips")  # of LJ Speech, Piper and Common Voice
 CLIPPED = 0.999  # a sample this loud has hit the ceiling
 SILENCE = 1e-3  # -60 dB
-CACHE_VERSION = 2
-
-# What a dropped clip's owner can do about it, by reason.
-REMEDIES = {
-    "bad row": "mend the row in the clip list",
-    "empty text": "write what is said into the clip list",
-    "outside the data folder": "copy the file into the data folder",
-    "missing": "check the name, or add the file (.wav, .flac, .ogg or .mp3)",
-    "not a file": "the name belongs to a folder or device; rename it",
-    "empty file": "record or copy it again",
-    "unreadable": "convert it to WAV, FLAC, OGG or MP3",
-    "truncated": "copy it again: it holds less audio than it says",
-    "not a number": "render it again: it holds NaN or infinite samples",
-    "silent": "record it again: nothing is heard",
-    "too short": "leave it out, or join it with another",
-    "too long": "cut it at a pause, or raise --max-mel-frames",
-    "text too long": "cut the clip at a pause, or raise --max-text-length",
-    "text too long for its audio": "check that the text is what the recording says",
-}
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What was found out about one clip; kept if it has no `reason`."""
-
-    reason: str = ""
-    detail: str = ""
-    path: str = ""  # relative to the data folder
-    seconds: float = 0.0
-    sample_rate: int = 0
-    channels: int = 0
-    frames: int = 0  # samples a channel, exactly
-    subtype: str = ""  # as libsndfile names it: PCM_16, FLOAT, ...
-    clipped: float = 0.0  # share of samples at the ceiling
-    silence: float = 0.0  # share of the clip that is silent
-
-    @property
-    def kept(self) -> bool:
-        """Whether the clip can be used."""
-        return not self.reason
 
 
 def check_clips(
@@ -70,7 +33,12 @@ def check_clips(
 ) -> list[Verdict]:
     """A verdict for every listed clip, in order. What was found before is not looked at again."""
     root = Path(os.path.realpath(manifest.folder))
-    cache = _Cache(root, max_seconds)
+    given = Path(os.path.abspath(manifest.folder))  # as the user spells it, links and all
+    places = [root, *(root / name for name in FOLDERS if (root / name).is_dir())]
+    for place in places[1:]:
+        if place.is_symlink():
+            log.info("%s is a link: recordings are read from %s", place, os.path.realpath(place))
+    cache = VerdictCache(root, max_seconds)
 
     def judge(index: int) -> Verdict:
         if index in manifest.bad_rows:
@@ -78,7 +46,12 @@ def check_clips(
         elif not manifest.texts[index].strip():
             verdict = Verdict("empty text")
         else:
-            verdict = _check_file(root, manifest.audio[index], max_seconds, cache)
+            name = manifest.audio[index]
+            inside = _inside(root, name) or _inside(given, name)
+            if inside is None:
+                verdict = Verdict("outside the data folder", name)
+            else:
+                verdict = _check_file(root, places, inside, max_seconds, cache)
         on_clip()
         return verdict
 
@@ -88,11 +61,11 @@ def check_clips(
     return verdicts
 
 
-def find_audio(root: Path, name: str) -> Path | None:
-    """The file that a list means by a name: with or without `wavs/`, with or without an ending."""
+def find_audio(places: Sequence[Path], name: str) -> Path | None:
+    """The file that a list means by a name, with or without an ending, in the first such place."""
     if "\0" in name:
         return None
-    for base in (root / name, root / "wavs" / name):
+    for base in (place / name for place in places):
         for path in (base, *(base.with_name(base.name + ending) for ending in EXTENSIONS)):
             # A folder `wavs/x` beside `wavs/x.wav` is not meant; a folder named `x.wav` is.
             if os.path.lexists(path) and (path.suffix.lower() in EXTENSIONS or not path.is_dir()):
@@ -100,23 +73,35 @@ def find_audio(root: Path, name: str) -> Path | None:
     return None
 
 
-def _check_file(root: Path, name: str, max_seconds: float, cache: _Cache) -> Verdict:
-    # By its name alone first: whether a file outside exists is nobody's business here.
-    if not Path(os.path.normpath(root / name)).is_relative_to(root):
-        return Verdict("outside the data folder", name)
+def _inside(folder: Path, name: str) -> str | None:
+    """A name from a list as a path below the folder, by its letters alone; None if it leads out.
+
+    Whether a file outside exists is nobody's business here. And `..` is taken out of the name
+    before any link is followed, or it would climb from where a link leads.
+    """
+    path = Path(os.path.normpath(folder / name))
+    return str(path.relative_to(folder)) if folder in path.parents else None
+
+
+def _check_file(
+    root: Path, places: Sequence[Path], name: str, max_seconds: float, cache: VerdictCache
+) -> Verdict:
     try:
-        found = find_audio(root, name)
+        found = find_audio(places, name)
         if found is None:
             return Verdict("missing", name)
         real = Path(os.path.realpath(found))
-        if not real.is_relative_to(root):
+        # A folder that is a link was put there by the user, as a large corpus often is; a file
+        # that is a link out of its folder would show one that nobody meant to train on.
+        home = Path(os.path.realpath(found.parent))
+        if not (real.is_relative_to(root) or real.is_relative_to(home)):
             return Verdict("outside the data folder", name)
         if not real.is_file():
             return Verdict("missing" if not real.exists() else "not a file", name)
         stat = real.stat()
     except OSError as error:  # a name too long for the file system, a folder without permission
         return Verdict("unreadable", str(error))
-    relative = str(real.relative_to(root))
+    relative = str((real if real.is_relative_to(root) else found).relative_to(root))
     stamp = f"{stat.st_size}:{stat.st_mtime_ns}"
     known = cache.get(relative, stamp)
     if known is not None:
@@ -144,7 +129,7 @@ def _listen(real: Path, relative: str, size: int, max_seconds: float) -> Verdict
             if _claims_too_much(sound):
                 return Verdict("truncated", "its header promises more than the file holds", *facts)
             if seconds > max_seconds:
-                return Verdict("too long", f"{seconds:.1f} s, at most {max_seconds:.1f} s", *facts)
+                return Verdict("too long", f"{seconds:.2f} s, at most {max_seconds:.2f} s", *facts)
             if seconds < MIN_SECONDS:
                 return Verdict("too short", f"{seconds:.2f} s, at least {MIN_SECONDS} s", *facts)
             samples = sound.read(dtype="float32", always_2d=True)
@@ -164,6 +149,7 @@ def _listen(real: Path, relative: str, size: int, max_seconds: float) -> Verdict
         *facts,
         clipped=round(float((loud >= CLIPPED).mean()), 6),
         silence=round(float((loud < SILENCE).mean()), 4),
+        cancels=channels_cancel(samples),
     )
 
 
@@ -177,45 +163,3 @@ def _claims_too_much(sound: soundfile.SoundFile) -> bool:
         return False
     promised, present = map(int, mended.groups())
     return present < promised < 0xFFFFFF00
-
-
-class _Cache:
-    """Verdicts by file stamp, kept beside the data so that the second start is fast."""
-
-    def __init__(self, root: Path, max_seconds: float) -> None:
-        self._path = root / ".myxtts" / "verdicts.json"
-        self._key = f"{CACHE_VERSION}:{max_seconds}"
-        self._new = False
-        self._known: dict[str, tuple[str, dict[str, object]]] = {}
-        try:
-            stored = json.loads(self._path.read_text(encoding="utf-8"))
-            if stored["key"] == self._key:
-                self._known = {name: tuple(value) for name, value in stored["clips"].items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            self._known = {}  # none yet, or not one of ours: it is only a cache
-
-    def get(self, relative: str, stamp: str) -> Verdict | None:
-        entry = self._known.get(relative)
-        if entry is None or entry[0] != stamp:
-            return None
-        try:
-            return Verdict(**entry[1])  # type: ignore[arg-type]
-        except TypeError:
-            return None
-
-    def put(self, relative: str, stamp: str, verdict: Verdict) -> None:
-        self._known[relative] = (stamp, asdict(verdict))
-        self._new = True
-
-    def save(self) -> None:
-        if not self._new:
-            return
-        try:
-            self._path.parent.mkdir(exist_ok=True)
-            partial = self._path.with_suffix(f".{os.getpid()}.tmp")
-            partial.write_text(
-                json.dumps({"key": self._key, "clips": self._known}), encoding="utf-8"
-            )
-            partial.replace(self._path)
-        except OSError:
-            return  # a read-only data folder: every start looks anew

@@ -6,10 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from myxtts.data.audio import HOP, NUM_MELS, REFERENCE_SAMPLES
+from myxtts.data.audio import NUM_MELS, REFERENCE_FRAMES
 from myxtts.errors import DataError
-
-REFERENCE_FRAMES = REFERENCE_SAMPLES // HOP
 
 
 def batch_from_features(batch: Any, *, vocab_size: int) -> dict[str, tf.Tensor]:

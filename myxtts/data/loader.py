@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,20 +12,20 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
-import soundfile
 import tensorflow as tf
 
+from myxtts.data import native_wav
 from myxtts.data.audio import REFERENCE_SAMPLES, bucket_samples
-from myxtts.data.batching import PlannedBatch
+from myxtts.data.batching import MASKED, PlannedBatch
 from myxtts.data.buckets import Bucket
-from myxtts.data.native_wav import cut_samples, find_samples, read_file
+from myxtts.data.lost import LostClips
 from myxtts.data.table import ClipTable
-from myxtts.data.waves import WaveSource, WavFiles, native_paths, open_cache
+from myxtts.data.wave_cache import open_cache
+from myxtts.data.waves import UNREADABLE, WaveSource, WavFiles, native_paths
 
 log = logging.getLogger(__name__)
 
 HostBatch = dict[str, Any]
-READ_AHEAD = 4  # batches; the pipeline's host buffer, which is counted, comes behind
 
 
 class Plan(Protocol):
@@ -60,7 +59,7 @@ FIRST = LoaderState()
 
 @dataclass(frozen=True)
 class _Request:
-    """Which clips, references and crops a batch takes: a pure function of seed and position."""
+    """Which clips, references and crops a batch takes: a function of seed, position, and loss."""
 
     state: LoaderState  # behind this batch
     shape: Bucket
@@ -95,8 +94,8 @@ class HostBatches:
     """Batches of 16-bit waves and token ids, padded to their buckets.
 
     A batch depends only on the plan, its position and the seed: not on the cache, the number of
-    workers, who decodes, or where the run was resumed. A file that cannot be read any more becomes
-    a masked row (its lengths are 0), is named once in the log, and counted in `lost`.
+    workers, who decodes, or where the run was resumed. A clip that cannot be read any more, or has
+    shrunk, becomes a masked row (its lengths are 0); it is kept in `lost` and not asked for again.
 
     Only the first `num_references` clips serve as references (all by default). Without a cache the
     files are decoded by TensorFlow, outside Python, or else by soundfile in threads.
@@ -126,15 +125,19 @@ class HostBatches:
         )
         self._native_paths: list[str] | None = None
         self._use_tf = use_tf
-        self.lost: set[int] = set()
-        self._lost_lock = threading.Lock()
+        unread: dict[int, str] = {}
         if waves is not None:
             self.waves = waves
         elif cache is None:
             self._native_paths = native_paths(table, on_clip=on_clip)
-            self.waves = WavFiles(self._native_paths)
+            self.waves = WavFiles(self._native_paths, table)
         else:
-            self.waves = open_cache(table, cache, on_clip=on_clip)
+            self.waves, unread = open_cache(table, cache, on_clip=on_clip)
+        self.lost = LostClips(
+            table, num_counted=self._num_references, files=self._native_paths or ()
+        )
+        for clip, reason in unread.items():
+            self.lost.add(clip, reason)
 
     def for_plan(self, plan: Plan, *, use_tf: bool) -> HostBatches:
         """The same source for another plan; nothing is read or converted again."""
@@ -150,12 +153,23 @@ class HostBatches:
         first = self._plan.epoch
         return self.batches(LoaderState(first), epochs=first + 1)
 
-    def batches(self, start: LoaderState = FIRST, *, epochs: int | None = None) -> BatchIterator:
+    def batches(
+        self,
+        start: LoaderState = FIRST,
+        *,
+        epochs: int | None = None,
+        max_lost_share: float | None = None,
+    ) -> BatchIterator:
         """All batches from a state on to the end of so many epochs, or for ever.
 
-        The end of an epoch, which is where a run may have stopped, is the start of the next.
+        The end of an epoch, which is where a run may have stopped, is the start of the next. With
+        `max_lost_share` they end with an error where more is lost, or a batch has no clip left (a
+        lone clip's batch is passed over with it).
         """
-        return BatchIterator(self._read_batches(start, epochs), start)
+        found = self._read_batches(start, epochs)
+        if max_lost_share is not None:
+            found = self.lost.guard(found, self._plan, max_lost_share)
+        return BatchIterator(found, start)
 
     def spec(self, bucket: Bucket, *, rows: int) -> dict[str, tf.TensorSpec]:
         """The shapes and types of a batch of this bucket."""
@@ -187,15 +201,19 @@ class HostBatches:
             np.random.PCG64(np.random.SeedSequence([plan.seed, plan.epoch, position]))
         )
         draws = random.random((len(batch.indices), 2))
-        references = [
-            self._other_clip(int(clip), draw)
-            for clip, draw in zip(batch.indices, draws[:, 0], strict=True)
-        ]
+        clips = self.lost.without(batch.indices)
+        references = np.array(
+            [
+                self._other_clip(int(clip), draw)
+                for clip, draw in zip(clips, draws[:, 0], strict=True)
+            ],
+            np.int64,
+        )
         return _Request(
             state=LoaderState(plan.epoch, position + 1),
             shape=self._shape_of(batch),
-            clips=batch.indices,
-            references=np.array(references, np.int64),
+            clips=clips,
+            references=np.where(self.lost.without(references) == MASKED, clips, references),
             crops=draws[:, 1],
             seed=random.integers(0, 2**31 - 1, 2, dtype=np.int32),
         )
@@ -272,7 +290,9 @@ class HostBatches:
             if clip < 0:
                 continue
             wave = self._try_read(int(clip))
-            other = self._try_read(int(request.references[row]))
+            other = wave
+            if request.references[row] != clip:
+                other = self._try_read(int(request.references[row]))
             if wave is None:
                 clips[row] = -1
                 continue
@@ -289,17 +309,15 @@ class HostBatches:
         return wave[start : start + REFERENCE_SAMPLES]
 
     def _try_read(self, clip: int) -> Any:
-        try:
-            return self.waves.read(clip)
-        except (OSError, soundfile.SoundFileError, ValueError) as error:
-            with self._lost_lock:
-                known = clip in self.lost
-                self.lost.add(clip)
-            if not known:
-                log.warning(
-                    "%s can no longer be read and is left out: %s", self._table.paths[clip], error
-                )
+        if clip in self.lost:
             return None
+        try:
+            wave = self.waves.read(clip)
+            self.lost.refuse_short(clip, len(wave))
+        except UNREADABLE as error:
+            self.lost.add(clip, error)
+            return None
+        return wave
 
     def _read_in_threads(
         self, requests: Iterable[_Request]
@@ -323,24 +341,10 @@ class HostBatches:
         self, paths: list[str], start: LoaderState, epochs: int | None
     ) -> Iterator[tuple[LoaderState, HostBatch]]:
         """Let TensorFlow read and decode, without Python's lock; step in where it fails."""
-        while True:
-            asked: deque[_Request] = deque()  # of TensorFlow, and not yet back
-            try:
-                for arrays in self._native_dataset(paths, self._requests(start, epochs), asked):
-                    request = asked.popleft()
-                    yield self._finish(request, request.clips, *arrays)
-                return
-            except (tf.errors.OpError, UnicodeDecodeError):
-                # (TensorFlow quotes the bytes of a garbled file in its message, and trips on them.)
-                request = asked.popleft()
-            yield self._finish(request, *self._read(request))
-            start = request.state
+        asked: deque[_Request] = deque()  # of TensorFlow, and not yet back
 
-    def _native_dataset(
-        self, paths: list[str], requests: Iterator[_Request], asked: deque[_Request]
-    ) -> tf.data.Dataset:
-        def generate() -> Iterator[tuple[Any, ...]]:
-            for request in requests:
+        def ask() -> Iterator[tuple[list[str], list[str], Any, int]]:
+            for request in self._requests(start, epochs):
                 asked.append(request)
                 yield (
                     [paths[i] if i >= 0 else "" for i in request.clips],
@@ -349,34 +353,25 @@ class HostBatches:
                     bucket_samples(request.shape.frames),
                 )
 
-        specs = (
-            tf.TensorSpec([None], tf.string),
-            tf.TensorSpec([None], tf.string),
-            tf.TensorSpec([None], tf.float64),
-            tf.TensorSpec([], tf.int32),
-        )
-        dataset = tf.data.Dataset.from_generator(generate, output_signature=specs)
-        # A fixed number, each with ten files at once: with AUTOTUNE an iterator may take a minute
-        # to end (see `pipeline.iterators`), and it reads no faster.
-        at_once = max(READ_AHEAD, self._num_workers // 10)
-        dataset = dataset.map(self._load, num_parallel_calls=at_once, deterministic=True)
-        options = tf.data.Options()
-        options.autotune.enabled = False
-        options.threading.private_threadpool_size = self._num_workers  # the cap on parallel reads
-        dataset = dataset.with_options(options)
-        return dataset.prefetch(READ_AHEAD)
-
-    def _load(self, paths: Any, refs: Any, crops: Any, samples: Any) -> tuple[Any, Any, Any, Any]:
-        files = tf.map_fn(read_file, tf.concat([paths, refs], axis=0))
-        starts, counts = find_samples(files)
-        rows = tf.shape(paths)[0]
-        lengths = tf.minimum(counts[:rows], samples)
-        waves = cut_samples(files[:rows], starts[:rows], lengths, samples)
-        cut_lengths = tf.minimum(counts[rows:], REFERENCE_SAMPLES)
-        room = counts[rows:] - cut_lengths
-        begins = tf.cast(crops * tf.cast(room + 1, tf.float64), tf.int32)
-        cut = cut_samples(files[rows:], starts[rows:] + 2 * begins, cut_lengths, REFERENCE_SAMPLES)
-        return waves, lengths, cut, cut_lengths
+        batches = native_wav.read_batches(ask, num_workers=self._num_workers)
+        while True:
+            arrays: tuple[Any, ...] | None = None
+            try:
+                arrays = next(batches)
+            except StopIteration:
+                return
+            except (tf.errors.OpError, UnicodeDecodeError):
+                # (TensorFlow quotes the bytes of a garbled file in its message, and trips on them.)
+                if not asked:
+                    raise  # no file's fault
+            request = asked.popleft()
+            if arrays is None or self.lost.fall_short(
+                (request.clips, arrays[1].numpy(), bucket_samples(request.shape.frames)),
+                (request.references, arrays[3].numpy(), REFERENCE_SAMPLES),
+            ):
+                yield self._finish(request, *self._read(request))
+            else:
+                yield self._finish(request, request.clips, *arrays)
 
 
 def _group_by(groups: Any, *, num_groups: int) -> list[Any]:

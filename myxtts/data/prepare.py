@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +14,17 @@ from myxtts.config.config import DataConfig
 from myxtts.data.audio import HOP, SAMPLE_RATE
 from myxtts.data.batching import BatchPlan
 from myxtts.data.buckets import choose_buckets
-from myxtts.data.clips import Verdict, check_clips
-from myxtts.data.manifests import DELIMITERS, Manifest, read_manifest
+from myxtts.data.clips import check_clips
+from myxtts.data.list_lines import DELIMITERS
+from myxtts.data.manifests import Manifest, read_manifest
 from myxtts.data.table import ClipTable, judge_texts, make_table
+from myxtts.data.verdicts import Verdict
 from myxtts.text.languages import check_language
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.scripts import check_script
 from myxtts.text.tokenizers import Tokenizer, make_tokenizer
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,8 @@ def prepare_data(
     """Read a folder's list, listen to every clip, read every text; every drop has its reason."""
     delimiter = None if config.delimiter is None else DELIMITERS[config.delimiter]
     manifest = read_manifest(source, delimiter=delimiter, language=check_language(config.language))
+    if manifest.form:
+        log.info("%s is read as %s", source, manifest.form)
     _check_scripts(manifest)
     on_list(len(manifest))
     verdicts = check_clips(

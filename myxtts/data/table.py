@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,11 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.data.audio import SAMPLE_RATE, num_frames
-from myxtts.data.clips import Verdict
+from myxtts.data.list_lines import SHOWN
 from myxtts.data.manifests import Manifest
+from myxtts.data.verdicts import REMEDIES, Verdict
 from myxtts.errors import DataError
+from myxtts.messages import harmless
 from myxtts.text.languages import LANGUAGE_IDS
-from myxtts.text.tokenizers import Tokenizer
+from myxtts.text.tokenizers import Tokenizer, says_something
 
 Ints = npt.NDArray[np.int64]
 
@@ -70,7 +72,8 @@ def judge_texts(
 ) -> tuple[list[Verdict], list[npt.NDArray[np.int32]]]:
     """Encode every kept text; one too long or in an unknown language is dropped.
 
-    An alignment gives each token a frame of its own, so a clip needs as many frames as tokens.
+    A text of marks alone is no speech. An alignment gives each token a frame of its own, so a
+    clip needs as many frames as tokens.
     """
     judged: list[Verdict] = []
     tokens: list[npt.NDArray[np.int32]] = []
@@ -81,7 +84,9 @@ def judge_texts(
                 ids = tokenizer.encode(clip.text, clip.language)
             except DataError as error:
                 verdict = replace(verdict, reason="bad row", detail=error.problem)
-            if len(ids) > max_text_length:
+            if verdict.kept and not _is_speech(clip.text, ids, tokenizer):
+                verdict = replace(verdict, reason="nothing to say", detail=clip.text[:SHOWN])
+            elif len(ids) > max_text_length:
                 detail = f"{len(ids)} tokens, at most {max_text_length}"
                 verdict = replace(verdict, reason="text too long", detail=detail)
             elif verdict.kept and len(ids) > (frames := num_frames(_samples(verdict))):
@@ -100,10 +105,7 @@ def make_table(
     """The kept clips of a manifest, in its order."""
     kept = [i for i, verdict in enumerate(verdicts) if verdict.kept]
     if not kept:
-        raise DataError(
-            f"No clip of {manifest.folder} can be used.",
-            f"see why each was dropped: myxtts data check {json.dumps(str(manifest.folder))}",
-        )
+        raise _nothing_left(manifest, verdicts)
     names = tuple(sorted({manifest.speakers[i] for i in kept}))
     numbers = {name: number for number, name in enumerate(names)}
     found = [verdicts[i] for i in kept]
@@ -117,6 +119,25 @@ def make_table(
         languages=np.array([LANGUAGE_IDS[manifest.languages[i]] for i in kept], np.int64),
         speaker_names=names,
         cache_folder=manifest.folder.resolve() / ".myxtts",
+    )
+
+
+def _is_speech(text: str, ids: list[int], tokenizer: Tokenizer) -> bool:
+    """Letters that the tokenizer does not know are speech too; it counts them as unknown."""
+    return says_something(ids, tokenizer) or (len(ids) > 2 and any(map(str.isalnum, text)))
+
+
+def _nothing_left(manifest: Manifest, verdicts: Sequence[Verdict]) -> DataError:
+    """Why, with these settings: a later check with others might drop nothing."""
+    counts = Counter(verdict.reason for verdict in verdicts).most_common()
+    reasons = ", ".join(f"{count} {reason}" for reason, count in counts)
+    first = next(i for i, verdict in enumerate(verdicts) if verdict.reason == counts[0][0])
+    example = ": ".join(
+        filter(None, (manifest.audio[first][:SHOWN], verdicts[first].detail[:SHOWN]))
+    )
+    return DataError(
+        f"No clip of {manifest.folder} can be used: {reasons} (for example {harmless(example)}).",
+        REMEDIES[counts[0][0]],
     )
 
 

@@ -9,7 +9,7 @@ import logging
 import os
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,10 +20,10 @@ from myxtts.config.config import DataConfig
 from myxtts.data.audio import REFERENCE_SECONDS, bucket_samples
 from myxtts.data.batching import MASKED, BatchPlan, PlannedBatch
 from myxtts.data.buckets import Bucket, assign_buckets, rows_per_batch
-from myxtts.data.clips import REMEDIES
 from myxtts.data.loader import FIRST, BatchIterator, HostBatch, HostBatches, LoaderState, Plan
 from myxtts.data.prepare import PreparedData, plan_batches, prepare_data
 from myxtts.data.table import ClipTable, Ints
+from myxtts.data.verdicts import REMEDIES
 from myxtts.errors import ConfigError, DataError
 from myxtts.text.tokenizers import Tokenizer
 
@@ -81,15 +81,23 @@ class TrainingData:
     _validation_source: HostBatches | None = field(repr=False)
     _validation_plan: FixedPlan = field(repr=False)
     _static_shapes: bool = field(repr=False)
+    _max_lost_share: float = field(repr=False)
 
     def batches(self, start: LoaderState = FIRST, *, epochs: int | None = None) -> BatchIterator:
-        """All batches from where a run is, to the end of so many epochs, or for ever."""
-        self.plan.for_epoch(start.epoch).check_position(start.position)
-        return self._source.batches(start, epochs=epochs)
+        """All batches from where a run is, to the end of so many epochs, or for ever.
 
-    def validation_batches(self) -> Iterable[HostBatch]:
-        """Every validation clip once; the same batches, crops and references each time."""
-        return () if self._validation_source is None else self._validation_source
+        They end with a `DataError` where too many clips are lost, or a batch has none left.
+        """
+        self.plan.for_epoch(start.epoch).check_position(start.position)
+        return self._source.batches(start, epochs=epochs, max_lost_share=self._max_lost_share)
+
+    def validation_batches(self) -> Iterator[HostBatch]:
+        """Every validation clip once; the same batches, crops and references each time.
+
+        A batch of which every clip is lost is passed over.
+        """
+        batches = () if self._validation_source is None else self._validation_source
+        return (batch for batch in batches if batch["token_lengths"].any())
 
     def largest_batch_spec(self) -> dict[str, Any] | None:
         """The `tf.TensorSpec`s of the largest batch; None where each batch has its own shape."""
@@ -224,6 +232,7 @@ def prepare_training(
         _validation_source=validation_source,
         _validation_plan=fixed,
         _static_shapes=config.static_shapes != "off",
+        _max_lost_share=config.max_lost_share,
     )
 
 

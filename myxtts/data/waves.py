@@ -1,17 +1,14 @@
-"""Where a clip's samples come from: its own file, a converted one, memory, or the disk cache.
-
-All of them give audio as the pipeline wants it: mono, 22 050 Hz, 16 bits.
-"""
+"""A clip's samples from its own file or a converted one: mono, 22 050 Hz, 16 bits."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import json
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +16,14 @@ import soundfile
 import soxr
 
 from myxtts.data.audio import SAMPLE_RATE
+from myxtts.data.lost import describe_shrunk, least_samples
+from myxtts.data.mono import to_mono
 from myxtts.data.table import ClipTable
 from myxtts.errors import DataError
 
-STORE_VERSION = 1
-
+DECODING = 2  # raised when a file would be decoded differently, so that what is kept is made anew
 Wave = npt.NDArray[np.int16]
+UNREADABLE = (OSError, soundfile.SoundFileError, RuntimeError, ValueError)  # soxr's are the latter
 
 
 class WaveSource(Protocol):
@@ -37,92 +36,72 @@ class WaveSource(Protocol):
 def decode(path: Path) -> Wave:
     """Any audio file as mono 16-bit samples at 22 050 Hz."""
     samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
-    mono = samples.mean(axis=1)
+    mono = to_mono(samples)
     if rate != SAMPLE_RATE:
         mono = soxr.resample(mono, rate, SAMPLE_RATE)
     wave: Wave = np.clip(np.rint(mono * 32768.0), -32768, 32767).astype(np.int16)
     return wave
 
 
-class WavFiles:
-    """Decodes a file each time it is asked for; 16-bit WAV without a detour."""
+def try_decode(table: ClipTable, clip: int, *, least: int) -> Wave | str:
+    """A clip of which at least so many samples must be there, or why it is not to be had."""
+    try:
+        wave = decode(table.folder / table.paths[clip])
+    except UNREADABLE as error:
+        return str(error)
+    return wave if len(wave) >= least else describe_shrunk(len(wave), int(table.samples[clip]))
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        self._paths = paths
+
+class WavFiles:
+    """Decodes a file each time it is asked for; 16-bit WAV without a detour.
+
+    A converted file that is damaged is made anew from the clip itself.
+    """
+
+    def __init__(self, paths: Sequence[str], table: ClipTable) -> None:
+        self._paths, self._table = paths, table
+        self._least = least_samples(table)
 
     def read(self, index: int) -> Wave:
         """The clip's samples."""
         path = Path(self._paths[index])
-        with soundfile.SoundFile(path) as sound:
-            if (sound.subtype, sound.channels, sound.samplerate) == ("PCM_16", 1, SAMPLE_RATE):
-                wave: Wave = sound.read(dtype="int16")
+        converted = not self._table.native[index]
+        try:
+            wave = _read_wav(path)
+        except UNREADABLE:
+            if not converted:
+                raise
+        else:
+            if not converted or len(wave) >= self._least[index]:
                 return wave
-        return decode(path)  # replaced by another kind of file since it was checked
-
-
-class MemoryWaves:
-    """Every clip, decoded once and kept in memory."""
-
-    def __init__(self, waves: Sequence[Wave]) -> None:
-        self._waves = waves
-
-    def read(self, index: int) -> Wave:
-        """The clip, straight from memory."""
-        return self._waves[index]
-
-
-class StoredWaves:
-    """Every clip behind the other in one file of 16-bit samples, mapped into memory."""
-
-    def __init__(self, path: Path, lengths: npt.NDArray[np.int64]) -> None:
-        self._samples = np.memmap(path, dtype=np.int16, mode="r")
-        ends = np.cumsum(lengths)
-        self._starts, self._ends = ends - lengths, ends
-
-    def read(self, index: int) -> Wave:
-        """The clip's stretch of the file."""
-        return self._samples[self._starts[index] : self._ends[index]]
-
-
-def stamp_of(path: Path) -> str:
-    """What changes when a file does: its size and time."""
-    stat = path.stat()
-    return f"{stat.st_size}:{stat.st_mtime_ns}"
-
-
-def open_cache(
-    table: ClipTable, cache: Literal["memory", "disk"], *, on_clip: Callable[[], None]
-) -> WaveSource:
-    """Every clip decoded once: into one file on disk, or into memory."""
-    if cache == "disk":
-        return open_store(table.folder, table.paths, cache=table.cache_folder, on_clip=on_clip)[0]
-
-    def load(path: str) -> Any:
-        wave = decode(table.folder / path)
-        on_clip()
+        wave = decode(self._table.folder / self._table.paths[index])
+        with contextlib.suppress(OSError, soundfile.SoundFileError):  # a full disk: next time again
+            _write_wav(path, wave)
         return wave
-
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        return MemoryWaves(list(pool.map(load, table.paths)))
 
 
 def native_paths(table: ClipTable, *, on_clip: Callable[[], None] = lambda: None) -> list[str]:
-    """A WAV that TensorFlow reads for every clip; other formats and rates are converted once."""
-    folder = table.cache_folder / "converted"
+    """A WAV that TensorFlow reads for every clip; other formats and rates are converted once.
 
-    def ready(clip: tuple[str, bool]) -> str:
-        path, native = clip
+    One that can no longer be converted is not there, which is noticed when it is to be read.
+    """
+    folder = table.cache_folder / "converted"
+    least = least_samples(table)
+
+    def ready(clip: int) -> str:
+        path = table.paths[clip]
         source = table.folder / path
-        if native:
+        if table.native[clip]:
             return str(source)
-        name = hashlib.sha256(f"{path}\0{stamp_of(source)}".encode()).hexdigest()[:24]
-        target = folder / f"{name}.wav"
-        if not target.exists():
-            wave = decode(source)
+        key = f"{DECODING}\0{path}\0{stamp_of(source)}"
+        target = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.wav"
+        if not _is_whole(target, least=int(least[clip])):
+            wave = try_decode(table, clip, least=int(least[clip]))
             try:
-                partial = target.with_suffix(f".{os.getpid()}.tmp")
-                soundfile.write(partial, wave, SAMPLE_RATE, "PCM_16", format="WAV")
-                partial.replace(target)
+                if isinstance(wave, str):
+                    target.unlink(missing_ok=True)
+                else:
+                    _write_wav(target, wave)
             except (OSError, soundfile.SoundFileError) as error:
                 raise _not_writable(folder, error) from error
         on_clip()
@@ -134,7 +113,46 @@ def native_paths(table: ClipTable, *, on_clip: Callable[[], None] = lambda: None
         except OSError as error:
             raise _not_writable(folder, error) from error
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        return list(pool.map(ready, zip(table.paths, table.native.tolist(), strict=True)))
+        return list(pool.map(ready, range(len(table))))
+
+
+def stamp_of(path: Path) -> str:
+    """What changes when a file does: its size and time; nothing where there is none."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return ""
+    return f"{stat.st_size}:{stat.st_mtime_ns}"
+
+
+def _is_ours(sound: soundfile.SoundFile) -> bool:
+    return (sound.subtype, sound.channels, sound.samplerate) == ("PCM_16", 1, SAMPLE_RATE)
+
+
+def _is_whole(path: Path, *, least: int) -> bool:
+    """Whether a converted file is as it was written, as far as its header tells."""
+    try:
+        with soundfile.SoundFile(path) as sound:
+            return _is_ours(sound) and sound.frames >= least
+    except UNREADABLE:
+        return False
+
+
+def _read_wav(path: Path) -> Wave:
+    with soundfile.SoundFile(path) as sound:
+        if _is_ours(sound):
+            wave: Wave = sound.read(dtype="int16")
+            return wave
+    return decode(path)  # replaced by another kind of file since it was checked
+
+
+def _write_wav(path: Path, wave: Wave) -> None:
+    partial = path.with_suffix(f".{os.getpid()}.tmp")
+    try:
+        soundfile.write(partial, wave, SAMPLE_RATE, "PCM_16", format="WAV")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _not_writable(folder: Path, error: Exception) -> DataError:
@@ -142,70 +160,3 @@ def _not_writable(folder: Path, error: Exception) -> DataError:
         f"Converted clips cannot be written to {folder}: {error}",
         "free some space, make the folder writable, or give 16-bit mono WAV at 22 050 Hz",
     )
-
-
-def open_store(
-    folder: Path,
-    paths: Sequence[str],
-    *,
-    cache: Path,
-    on_clip: Callable[[], None] = lambda: None,
-) -> tuple[StoredWaves, npt.NDArray[np.int64]]:
-    """The disk cache of these clips and their lengths; made if missing, or if a file changed.
-
-    The index is written last and under another name until it is whole, so a run killed while it
-    writes leaves nothing that looks finished.
-    """
-    key = hashlib.sha256("\0".join(paths).encode(errors="surrogateescape")).hexdigest()[:16]
-    data, index = cache / f"clips-{key}.i16", cache / f"clips-{key}.json"
-    stamps = [stamp_of(folder / path) for path in paths]
-    lengths = _stored_lengths(data, index, stamps)
-    if lengths is None:
-        try:
-            cache.mkdir(parents=True, exist_ok=True)
-            lengths = _write_store(folder, paths, data, on_clip)
-            partial = index.with_suffix(f".{os.getpid()}.tmp")
-            partial.write_text(
-                json.dumps(
-                    {"version": STORE_VERSION, "stamps": stamps, "lengths": lengths.tolist()}
-                )
-            )
-            partial.replace(index)
-        except OSError as error:
-            raise DataError(
-                f"The disk cache {data} cannot be written: {error}",
-                "free some space, or leave out --cache disk",
-            ) from error
-    return StoredWaves(data, lengths), lengths
-
-
-def _stored_lengths(data: Path, index: Path, stamps: list[str]) -> npt.NDArray[np.int64] | None:
-    """The lengths of a whole and current store, else None."""
-    try:
-        stored = json.loads(index.read_text())
-        lengths = np.array(stored["lengths"], np.int64)
-        current = stored["version"] == STORE_VERSION and stored["stamps"] == stamps
-        whole = data.stat().st_size == int(lengths.sum()) * 2
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return lengths if current and whole else None
-
-
-def _write_store(
-    folder: Path, paths: Sequence[str], data: Path, on_clip: Callable[[], None]
-) -> npt.NDArray[np.int64]:
-    lengths = np.zeros(len(paths), np.int64)
-    partial = data.with_suffix(f".{os.getpid()}.tmp")
-    workers = os.cpu_count() or 1
-    with partial.open("wb") as file, ThreadPoolExecutor(workers) as pool:
-        # A few at a time: `map` over all would hold every decoded clip in memory.
-        for start in range(0, len(paths), 64):
-            some = [folder / path for path in paths[start : start + 64]]
-            for offset, wave in enumerate(pool.map(decode, some)):
-                wave.tofile(file)
-                lengths[start + offset] = len(wave)
-                on_clip()
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(data)
-    return lengths

@@ -45,7 +45,7 @@ NO_REFERENCE = "no other recording of the speaker"
 
 
 @dataclass(frozen=True)
-class Clip:
+class SpokenClip:
     """A recording and what is said in it."""
 
     path: Path
@@ -70,7 +70,7 @@ class Source(NamedTuple):
 class HeldOut:
     """Clips to speak, and recordings of every voice that are not among them."""
 
-    clips: tuple[Clip, ...]
+    clips: tuple[SpokenClip, ...]
     references: Mapping[str, tuple[Path, ...]]
     source: Source
     num_listed: int  # held-out clips, of which some were chosen
@@ -82,9 +82,9 @@ class _Lists:
     """Everything known about a voice's recordings, before clips are chosen."""
 
     source: Source
-    held_out: list[Clip]
-    trained: list[Clip] = field(default_factory=list)
-    references: list[Clip] = field(default_factory=list)  # held out, and made for nothing else
+    held_out: list[SpokenClip]
+    trained: list[SpokenClip] = field(default_factory=list)
+    references: list[SpokenClip] = field(default_factory=list)  # held out, made for nothing else
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,12 @@ class _Reader:
             on_clip=self.on_clip,
         )
 
-    def held_out(self, source: Path, name: str = "") -> list[Clip]:
+    def held_out(self, source: Path, name: str = "") -> list[SpokenClip]:
         return self.usable(self.prepare(source), name=name or source.stem, skipped=self.skipped)
 
     def usable(
         self, prepared: PreparedData, *, name: str = "", skipped: Counter[str] | None = None
-    ) -> list[Clip]:
+    ) -> list[SpokenClip]:
         """The clips that have something to say."""
         skipped = Counter() if skipped is None else skipped
         clips = []
@@ -130,7 +130,9 @@ class _Reader:
                 skipped[NOTHING_TO_SAY] += 1
                 continue
             path = prepared.manifest.folder / verdict.path
-            clips.append(Clip(path, row.text, row.speaker, row.language, verdict.seconds, name))
+            clips.append(
+                SpokenClip(path, row.text, row.speaker, row.language, verdict.seconds, name)
+            )
         return clips
 
 
@@ -227,7 +229,7 @@ def _choose(lists: _Lists, skipped: Counter[str], *, num_clips: int, rng: random
     )
     num_listed = len(lists.held_out) + sum(skipped.values())
     references: dict[str, tuple[Path, ...]] = {}
-    left: dict[tuple[str, str], list[Clip]] = defaultdict(list)
+    left: dict[tuple[str, str], list[SpokenClip]] = defaultdict(list)
     for speaker, clips in held_out.items():
         # Never more than half of what may be spoken; what was trained on is a reference, too.
         pool = (made_for_it.get(speaker, ()), clips[: len(clips) // 2], trained.get(speaker, ()))
@@ -239,7 +241,7 @@ def _choose(lists: _Lists, skipped: Counter[str], *, num_clips: int, rng: random
         for clip in clips:
             if clip not in taken:
                 left[clip.source, speaker].append(clip)
-    chosen: list[Clip] = []
+    chosen: list[SpokenClip] = []
     turns = list(left.values())
     while len(chosen) < num_clips and any(turns):
         chosen += [clips.pop() for clips in turns if clips][: num_clips - len(chosen)]
@@ -257,9 +259,9 @@ def _choose(lists: _Lists, skipped: Counter[str], *, num_clips: int, rng: random
     return HeldOut(tuple(chosen), references, lists.source, num_listed, skipped)
 
 
-def _by_speaker(clips: Iterable[Clip], rng: random.Random) -> dict[str, list[Clip]]:
+def _by_speaker(clips: Iterable[SpokenClip], rng: random.Random) -> dict[str, list[SpokenClip]]:
     """Each speaker's clips in a drawn order."""
-    grouped: dict[str, list[Clip]] = defaultdict(list)
+    grouped: dict[str, list[SpokenClip]] = defaultdict(list)
     for clip in clips:
         grouped[clip.speaker].append(clip)
     for group in grouped.values():
@@ -267,7 +269,7 @@ def _by_speaker(clips: Iterable[Clip], rng: random.Random) -> dict[str, list[Cli
     return dict(grouped)
 
 
-def _take_references(pool: Sequence[Clip]) -> list[Clip]:
+def _take_references(pool: Sequence[SpokenClip]) -> list[SpokenClip]:
     """The first clips that are many and long enough; none if all of them are too short."""
     seconds = np.cumsum([clip.seconds for clip in pool])
     enough = np.flatnonzero(seconds >= LEAST_SECONDS * MARGIN)

@@ -15,7 +15,7 @@ from myxtts.data.audio import SAMPLE_RATE
 from myxtts.data.waves import decode
 from myxtts.errors import DataError, MyXTTSError
 from myxtts.evaluation.distortion import Distortion, compare
-from myxtts.evaluation.held_out import Clip, HeldOut
+from myxtts.evaluation.held_out import HeldOut, SpokenClip
 from myxtts.evaluation.pitch import Sound, analyse
 from myxtts.evaluation.recognition import ClosedSetRecogniser
 from myxtts.evaluation.results import (
@@ -45,7 +45,7 @@ class _Judge:
     recogniser: ClosedSetRecogniser | None
     voices: Mapping[str, VoiceProfile]
 
-    def marks(self, wave: Floats, sound: Sound, clip: Clip, distortion: Distortion) -> Marks:
+    def marks(self, wave: Floats, sound: Sound, clip: SpokenClip, distortion: Distortion) -> Marks:
         """One audio of a clip, measured."""
         nearest = rank(profile_of(sound), self.voices)[0] if len(self.voices) > 1 else None
         words = None
@@ -107,7 +107,7 @@ def said_words(text: str) -> str | None:
     return None
 
 
-def _make_recogniser(clips: Sequence[Clip], notes: list[Note]) -> ClosedSetRecogniser | None:
+def _make_recogniser(clips: Sequence[SpokenClip], notes: list[Note]) -> ClosedSetRecogniser | None:
     if not any(said_words(clip.text) for clip in clips):
         notes.append(
             Note(
@@ -126,7 +126,7 @@ def _make_recogniser(clips: Sequence[Clip], notes: list[Note]) -> ClosedSetRecog
 
 
 def _judge_clip(
-    synthesizer: Synthesizer, judge: _Judge, clip: Clip, voice: Voice, *, seed: int
+    synthesizer: Synthesizer, judge: _Judge, clip: SpokenClip, voice: Voice, *, seed: int
 ) -> tuple[ClipResult, Shown]:
     original = _read(clip.path)
     sound = analyse(original)
@@ -157,13 +157,13 @@ def _read(path: Path) -> Floats:
     return wave
 
 
-def _warm_up(synthesizer: Synthesizer, clip: Clip, clones: Mapping[str, Voice]) -> None:
+def _warm_up(synthesizer: Synthesizer, clip: SpokenClip, clones: Mapping[str, Voice]) -> None:
     """What is traced once must not count as speaking."""
     synthesizer.perform([clip.text], voice=clones[clip.speaker], language=clip.language)
 
 
 def _time_to_first_audio(
-    synthesizer: Synthesizer, clips: Sequence[Clip], clones: Mapping[str, Voice]
+    synthesizer: Synthesizer, clips: Sequence[SpokenClip], clones: Mapping[str, Voice]
 ) -> float:
     """Seconds from the text to its first sentence, in a voice already listened to."""
     times = []
@@ -174,11 +174,11 @@ def _time_to_first_audio(
     return float(np.median(times))
 
 
-def _choose_shown(clips: Sequence[Clip]) -> list[Clip]:
+def _choose_shown(clips: Sequence[SpokenClip]) -> list[SpokenClip]:
     """A few clips: of different voices first."""
     seen: set[str] = set()
-    first: list[Clip] = []
-    again: list[Clip] = []
+    first: list[SpokenClip] = []
+    again: list[SpokenClip] = []
     for clip in clips:
         (again if clip.speaker in seen else first).append(clip)
         seen.add(clip.speaker)

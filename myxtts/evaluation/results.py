@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from myxtts.evaluation.held_out import Clip
+from myxtts.evaluation.held_out import SpokenClip
 from myxtts.evaluation.pitch import Sound
 
 Column = Literal["original", "vocoder copy", "synthesis"]
@@ -44,7 +44,7 @@ class Note(NamedTuple):
 class ClipResult:
     """One clip: its marks as recorded, as copied by the vocoder, and as spoken by the model."""
 
-    clip: Clip
+    clip: SpokenClip
     words: str | None  # "trained", "unseen", or a free text
     marks: Mapping[Column, Marks]
     seconds: Mapping[Column, float]  # of audio
@@ -55,7 +55,7 @@ class ClipResult:
 class Shown:
     """A clip to look at and listen to."""
 
-    clip: Clip
+    clip: SpokenClip
     waves: Mapping[Column, npt.NDArray[np.float32]]
     sounds: Mapping[Column, Sound]
     alignment: npt.NDArray[np.float32]  # of the synthesis, [T, F]

@@ -5,6 +5,7 @@ Needs no TensorFlow, so that a bad recording is refused before anything heavy st
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,12 @@ import numpy.typing as npt
 import soundfile
 import soxr
 
-from myxtts.data.audio import SAMPLE_RATE
-from myxtts.data.waves import decode
+from myxtts.data.audio import REFERENCE_SAMPLES, SAMPLE_RATE
+from myxtts.data.mono import channels_cancel, to_mono
 from myxtts.errors import DataError
 
-PIECE_SECONDS = 3.0  # as long as training's references
+log = logging.getLogger(__name__)
+
 LEAST_SECONDS = 2.0  # of all recordings together
 SILENCE = 0.001  # of full scale, root mean square
 LOUDEST = 2.0  # of full scale: beyond it floats are surely integers that nobody scaled
@@ -35,7 +37,6 @@ def read_references(recordings: Recording | Sequence[Recording]) -> list[Waves]:
     given = _as_list(recordings)
     if not given:
         raise DataError("There is no reference recording.", "--reference FILE.wav")
-    longest = int(PIECE_SECONDS * SAMPLE_RATE)
     pieces: list[Waves] = []
     for number, recording in enumerate(given, start=1):
         wave, name = _read(recording, number)
@@ -43,7 +44,7 @@ def read_references(recordings: Recording | Sequence[Recording]) -> list[Waves]:
             raise DataError(
                 f"The reference {name} is silent.", "a recording of the speaker's voice"
             )
-        parts = np.array_split(wave, max(1, -(-len(wave) // longest)))
+        parts = np.array_split(wave, max(1, -(-len(wave) // REFERENCE_SAMPLES)))
         pieces += [part for part in parts if _level(part) >= SILENCE]  # a long pause is no voice
     seconds = sum(map(len, pieces)) / SAMPLE_RATE
     if seconds < LEAST_SECONDS:
@@ -84,15 +85,16 @@ def _read_file(path: Path) -> Waves:
         found = "is a folder" if path.is_dir() else "does not exist"
         raise DataError(f"The reference {path} {found}.", "the path of a recording")
     try:
-        return decode(path)
+        samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
     except (OSError, soundfile.SoundFileError) as error:
         raise DataError(
             f"The reference {path} cannot be read: {error}", "a WAV, FLAC, OGG or MP3 file"
         ) from error
+    return _convert(samples, rate, str(path))
 
 
 def _convert(samples: npt.NDArray[Any], rate: int, name: str) -> Waves:
-    """Samples of any kind as mono 16-bit ones at our rate, as `decode` makes of a file."""
+    """Samples of any kind as mono 16-bit ones at our rate."""
     if samples.ndim not in (1, 2) or samples.dtype.kind not in "fiu" or rate < 1:
         raise DataError(
             f"The reference {name} has the shape {list(samples.shape)}, the type {samples.dtype} "
@@ -112,7 +114,9 @@ def _convert(samples: npt.NDArray[Any], rate: int, name: str) -> Waves:
             f"The reference {name} holds samples that are not finite, or far beyond ±1.",
             "float samples within ±1, or integers as recorded",
         )
-    mono = (wave.mean(axis=1) if wave.ndim == 2 else wave).astype(np.float32)
+    if wave.ndim == 2 and channels_cancel(wave):
+        log.warning("The channels of reference %s cancel each other out; one of them is used", name)
+    mono = (to_mono(wave) if wave.ndim == 2 else wave).astype(np.float32)
     if rate != SAMPLE_RATE:
         mono = soxr.resample(mono, rate, SAMPLE_RATE)
     converted: Waves = np.clip(np.rint(mono * 32768.0), -32768, 32767).astype(np.int16)

@@ -12,7 +12,7 @@ from myxtts.errors import ConfigError, DataError
 from myxtts.text.languages import check_language
 from myxtts.text.scripts import check_script
 from myxtts.text.sentences import cut_in_two, split_sentences
-from myxtts.text.tokenizers import END_ID, Tokenizer
+from myxtts.text.tokenizers import Tokenizer, says_something
 
 PAUSES = {"paragraph": 0.6, "sentence": 0.25, "clause": 0.12, "word": 0.03, "character": 0.0}
 SPEEDS = (0.25, 4.0)
@@ -80,7 +80,7 @@ def write_utterance(
 ) -> Line:
     """A text as one line, however many sentences it has; refused if the model cannot take it."""
     ids = tuple(tokenizer.encode(text, check_language(language)))
-    if not _says_something(ids, tokenizer):
+    if not says_something(ids, tokenizer):
         raise DataError(f"The text {shorten(text)!r} has nothing to say.", "some words")
     if len(ids) > max_text_length:
         raise DataError(
@@ -99,7 +99,7 @@ def shorten(text: str) -> str:
 
 def _fit(text: str, pause: float, tokenizer: Tokenizer, language: str, longest: int) -> list[Line]:
     ids = tuple(tokenizer.encode(text, language))
-    if not _says_something(ids, tokenizer):
+    if not says_something(ids, tokenizer):
         return []
     if len(ids) <= longest:
         return [Line(text, ids, pause)]
@@ -115,10 +115,6 @@ def _fit(text: str, pause: float, tokenizer: Tokenizer, language: str, longest: 
         *_fit(first, PAUSES[cut], tokenizer, language, longest),
         *_fit(second, pause, tokenizer, language, longest),
     ]
-
-
-def _says_something(ids: tuple[int, ...], tokenizer: Tokenizer) -> bool:
-    return any(i > END_ID and tokenizer.symbols[i].isalnum() for i in ids)
 
 
 def _known(tokenizer: Tokenizer) -> str:

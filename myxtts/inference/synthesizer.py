@@ -13,10 +13,10 @@ import tensorflow as tf
 from typing_extensions import Self
 
 from myxtts.data import features
-from myxtts.data.audio import SAMPLE_RATE
+from myxtts.data.audio import REFERENCE_SAMPLES
 from myxtts.data.waves import decode
 from myxtts.errors import ConfigError, DataError
-from myxtts.inference.references import PIECE_SECONDS, Recording, read_references
+from myxtts.inference.references import Recording, read_references
 from myxtts.inference.script import Delivery, Line, write_script, write_utterance
 from myxtts.inference.vocoder import GriffinLim, Vocoder
 from myxtts.inference.voice_files import EXPORT_AGAIN, VoiceFiles, load_voice
@@ -25,7 +25,6 @@ from myxtts.models.weights import assign_weights
 from myxtts.models.xtts import XTTS
 from myxtts.text.languages import LANGUAGE_IDS
 
-PIECE = int(PIECE_SECONDS * SAMPLE_RATE)
 FADE_S = 0.005  # at both ends of a line, so that nothing clicks where lines are joined
 
 Floats = npt.NDArray[np.float32]
@@ -83,7 +82,10 @@ class Synthesizer:
         )
         self._listen = tf.function(
             self._hear,
-            input_signature=(tf.TensorSpec([1, PIECE], tf.int16), tf.TensorSpec([1], tf.int32)),
+            input_signature=(
+                tf.TensorSpec([1, REFERENCE_SAMPLES], tf.int16),
+                tf.TensorSpec([1], tf.int32),
+            ),
             autograph=False,
         )
 
@@ -110,7 +112,7 @@ class Synthesizer:
         vector, log_pitch = np.zeros([1, self.files.model.voice_dim]), np.zeros([1])
         samples = sum(map(len, pieces))
         for piece in pieces:
-            padded = np.pad(piece, [0, PIECE - len(piece)])[None]
+            padded = np.pad(piece, [0, REFERENCE_SAMPLES - len(piece)])[None]
             with tf.device(self._device):
                 heard = self._listen(padded, np.array([len(piece)], np.int32))
             vector += heard.vector.numpy() * (len(piece) / samples)

@@ -13,12 +13,12 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.data.audio import NUM_MELS
-from myxtts.models.layers import FilmBlock, Part
+from myxtts.models.layers import Composite, FilmBlock
 
 DILATIONS = (1, 2, 4)
 
 
-class Decoder(Part):
+class Decoder(Composite):
     """Residual convolutions over frames, modulated by the voice in every block."""
 
     def __init__(self, width: int, *, blocks: int, voice: int, flow: bool, **layer: Any) -> None:

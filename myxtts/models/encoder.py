@@ -10,10 +10,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from myxtts.models.layers import FilmBlock, Part, SelfAttention
+from myxtts.models.layers import Composite, FilmBlock, SelfAttention
 
 
-class TextEncoder(Part):
+class TextEncoder(Composite):
     """Embeds symbols and language; convolutions with one attention layer in their middle."""
 
     def __init__(

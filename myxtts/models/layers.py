@@ -12,7 +12,7 @@ import keras
 import tensorflow as tf
 
 
-class Part(keras.layers.Layer):
+class Composite(keras.layers.Layer):
     """A layer made of others, which make their weights when they are first called.
 
     Left to itself, Keras traces `call` beforehand at every level: a second or two for a model.
@@ -68,7 +68,7 @@ def _swap_positions(x: tf.Tensor, dilation: int) -> tf.Tensor:
     return tf.reshape(tf.transpose(tf.reshape(x, shape), [0, 2, 1, 3]), result)
 
 
-class FilmBlock(Part):
+class FilmBlock(Composite):
     """A pre-norm residual convolution whose input is scaled and shifted by the voice (FiLM)."""
 
     def __init__(self, width: int, *, dilation: int = 1, **layer: Any) -> None:
@@ -87,7 +87,7 @@ class FilmBlock(Part):
         return x + tf.nn.silu(self.conv(modulated))
 
 
-class SelfAttention(Part):
+class SelfAttention(Composite):
     """Pre-norm residual attention over real positions only."""
 
     def __init__(self, width: int, *, heads: int = 2, **layer: Any) -> None:

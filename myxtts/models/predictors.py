@@ -7,10 +7,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from myxtts.models.layers import FilmBlock, Part
+from myxtts.models.layers import Composite, FilmBlock
 
 
-class Predictor(Part):
+class Predictor(Composite):
     """A few blocks and a projection: [B, L, C] to [B, L, outputs] in float32."""
 
     def __init__(self, width: int, *, outputs: int, blocks: int = 2, **layer: Any) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.models.harmonics import REFERENCE_PITCH
-from myxtts.models.layers import Conv, Part, length_mask, masked_mean, size_of
+from myxtts.models.layers import Composite, Conv, length_mask, masked_mean, size_of
 from myxtts.models.noise import normal, uniform
 
 SPECTRUM_NOISE, PITCH_NOISE, LATENT_DROPOUT = 0.05, 0.02, 0.25
@@ -26,7 +26,7 @@ class Voice(NamedTuple):
     log_pitch: tf.Tensor  # [B], the median in natural-log Hz
 
 
-class ReferenceEncoder(Part):
+class ReferenceEncoder(Composite):
     """Average spectrum, pitch statistics and learned latents of a reference, mixed by two layers.
 
     Measured statistics carry over to voices never heard; latents alone do not, so they are dropped

@@ -19,9 +19,8 @@ from myxtts.pipeline.telemetry import (
     StageStats,
     StepStats,
 )
-from myxtts.profiling.advisor import describe, runs_well
 from myxtts.profiling.measurements import Change, Layout, Profile
-from myxtts.runs.diagnosis import Verdict, grade_of
+from myxtts.runs.diagnosis import Diagnosis
 from myxtts.runs.follow import RunFollower
 from myxtts.runs.history import RunHistory
 from myxtts.runs.trace import TRACE_FILE, Span, read_trace
@@ -40,7 +39,7 @@ class ReportContent:
     title: str
     about: tuple[Message, ...]  # under the title
     simulated: bool
-    verdict: Verdict
+    verdict: Diagnosis
     grade: str
     cards: tuple[tuple[str, Message], ...]
     command: str
@@ -141,8 +140,6 @@ def _busy_over(spans: Sequence[Span], stage: str) -> Curve:
 def _of_run(folder: Path, history: RunHistory) -> ReportContent:
     view, verdict, devices = history.view(), history.verdict(), history.devices()
     spans = read_trace(folder / TRACE_FILE)
-    stages = history.settled
-    busy = stages[TRAIN].busy_share if stages else 0.0
     about = [Message(view.status), Message(view.mode)]
     if view.elapsed_s:
         about.append(Message("{} of training", (clock(view.elapsed_s),)))
@@ -153,26 +150,26 @@ def _of_run(folder: Path, history: RunHistory) -> ReportContent:
         about=tuple(about),
         simulated=view.simulated,
         verdict=verdict,
-        grade=grade_of(busy, history.variation) if stages else "",
-        cards=_run_cards(history, busy),
+        grade=verdict.grade or "",
+        cards=_run_cards(history, verdict),
         command=_run_command(folder, verdict),
-        stages=stages,
+        stages=history.settled,
         devices=devices,
         ring_counts=history.ring_counts,
-        variation=history.variation,
+        variation=verdict.variation,
         x_label="step",
         busy=history.busy_curves(),
         memory=history.memory_curves(),
         spans=spans,
         step_seconds=_step_seconds(spans),
-        buckets=tuple(StepStats(**bucket) for bucket in history.buckets),
+        buckets=history.buckets,
         loss=history.losses,
         validation=history.validation,
         trace=TRACE_FILE if spans else "",
     )
 
 
-def _run_cards(history: RunHistory, busy: float) -> tuple[tuple[str, Message], ...]:
+def _run_cards(history: RunHistory, verdict: Diagnosis) -> tuple[tuple[str, Message], ...]:
     view = history.view()
     cards = [("steps", Message("{}", (f"{view.step:,}",)))]
     if view.loss is not None:
@@ -181,14 +178,14 @@ def _run_cards(history: RunHistory, busy: float) -> tuple[tuple[str, Message], .
         cards.append(("steps a second", Message("{}", (f"{view.steps_per_second:.2f}",))))
     if view.clips_per_second:
         cards.append(("clips a second", Message("{}", (f"{view.clips_per_second:.1f}",))))
-    if history.settled:
-        cards.append(("model busy", Message("{}", (percent(busy),))))
-    if history.variation is not None:
-        cards.append(("step variation", Message("{}", (percent(history.variation),))))
+    if stages := history.settled:
+        cards.append(("model busy", Message("{}", (percent(stages[TRAIN].busy_share),))))
+    if verdict.variation is not None:
+        cards.append(("step variation", Message("{}", (percent(verdict.variation),))))
     return tuple(cards)
 
 
-def _run_command(folder: Path, verdict: Verdict) -> str:
+def _run_command(folder: Path, verdict: Diagnosis) -> str:
     with contextlib.suppress(ValueError):  # elsewhere: the whole path
         folder = folder.resolve().relative_to(Path.cwd())
     config = shlex.quote(str(folder / "config.yaml"))
@@ -213,13 +210,11 @@ def _step_seconds(spans: Sequence[Span]) -> list[float]:
 
 
 def _of_profile(profile: Profile) -> ReportContent:
-    together, advice = profile.together, profile.advice
+    together, advice, diagnosis = profile.together, profile.advice, profile.diagnosis
     devices = tuple(
         DeviceView(
             role=device.role,
-            label=Message(
-                "Data device {}" if device.role == "data" else "Model device {}", (device.name,)
-            ),
+            label=device.label,
             busy=device.busy_share,
             used_mb=device.memory_mb,
             limit_mb=device.limit_mb or device.card_mb,
@@ -247,8 +242,8 @@ def _of_profile(profile: Profile) -> ReportContent:
             *(Message("{}", (note,)) for note in profile.notes),
         ),
         simulated=profile.simulated,
-        verdict=Verdict(describe(profile), good=runs_well(profile)),
-        grade=profile.grade,
+        verdict=diagnosis.without_settings,
+        grade=diagnosis.grade or "",
         cards=tuple(cards),
         command="" if advice is None else advice.command,
         changes=() if advice is None else advice.changes,

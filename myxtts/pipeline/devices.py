@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from myxtts.errors import DeviceError, HardwareShortageError
 from myxtts.pipeline.hardware import HARDWARE, Card, Hardware
-from myxtts.pipeline.host_memory import keep_freed_memory
 from myxtts.pipeline.limits import check_limits, plan_limits
 from myxtts.pipeline.request import DeviceRequest, check_request
 
 log = logging.getLogger(__name__)
 
 RoleName = Literal["data", "model"]
+ROLES: tuple[RoleName, ...] = ("data", "model")
 SIMULATED_CARD_MB = 24 * 1024  # a simulated GPU poses as a 24 GB card
 
 
@@ -99,8 +99,6 @@ def configure_devices(
         return _configured_before(request, hardware)
     check_request(request)
     plan = _set_up(request, hardware)
-    if plan.model_device.startswith("/CPU"):
-        keep_freed_memory()
     hardware.configured = (request, plan)
     return plan
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
-from myxtts.pipeline.devices import DevicePlan, Mode, RoleName
+from myxtts.pipeline.devices import ROLES, DevicePlan, Mode, RoleName
 from myxtts.pipeline.memory import read_process, read_role
 
 WARM_UP_STEPS = 40  # compilation, cuDNN workspaces and buffers settle first
@@ -104,22 +102,18 @@ class LeakWatch:
     """One detector for each memory there is; simulated GPUs share the process's."""
 
     def __init__(self, plan: DevicePlan) -> None:
-        self._watched: list[tuple[LeakDetector, Callable[[], float]]] = []
-        roles: tuple[RoleName, ...] = ("data", "model") if plan.mode is Mode.MULTI else ("model",)
-        for role in roles:
+        self._plan = plan
+        self._detectors: dict[RoleName | None, LeakDetector] = {}  # None: the host's memory
+        for role in ROLES if plan.mode is Mode.MULTI else ROLES[1:]:
             if plan.simulated or plan.device(role).startswith("/GPU"):
-                label = f"{role.capitalize()} GPU {plan.gpu(role)}"
-                self._watched.append((LeakDetector(label), partial(_used, plan, role)))
+                self._detectors[role] = LeakDetector(f"{role.capitalize()} GPU {plan.gpu(role)}")
         if not plan.simulated:
-            self._watched.append((LeakDetector("Host memory"), lambda: read_process().used_mb))
+            self._detectors[None] = LeakDetector("Host memory")
 
     def check(self, step: int) -> list[Leak]:
         """What grows steadily, looked at every few steps."""
-        if step % CHECK_STEPS:
-            return []
-        found = [detector.update(step, read()) for detector, read in self._watched]
+        found = []
+        for role, detector in self._detectors.items() if step % CHECK_STEPS == 0 else ():
+            reading = read_process() if role is None else read_role(self._plan, role)
+            found.append(detector.update(step, reading.used_mb))
         return [leak for leak in found if leak is not None]
-
-
-def _used(plan: DevicePlan, role: RoleName) -> float:
-    return read_role(plan, role).used_mb

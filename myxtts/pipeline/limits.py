@@ -12,7 +12,7 @@ SMALLEST_LIMIT_MB = 256  # below this not even the kernels' workspaces fit
 
 
 @dataclass(frozen=True)
-class Settings:
+class CardSettings:
     """What to start from on cards of one size."""
 
     card_gb: int
@@ -24,13 +24,13 @@ class Settings:
 
 
 RECOMMENDED = (
-    Settings(12, 8, 4096, 8192, 6, 50),
-    Settings(16, 12, 6144, 10240, 4, 50),
-    Settings(24, 16, 8192, 16384, 4, 100),
+    CardSettings(12, 8, 4096, 8192, 6, 50),
+    CardSettings(16, 12, 6144, 10240, 4, 50),
+    CardSettings(24, 16, 8192, 16384, 4, 100),
 )
 
 
-def recommended_settings(card_mb: int) -> Settings:
+def recommended_settings(card_mb: int) -> CardSettings:
     """The row for a card of this size; smaller and larger cards scale the nearest row.
 
     A "16 GB" card reports as little as 15 GB, so a row is reached a little before its name.
@@ -40,7 +40,7 @@ def recommended_settings(card_mb: int) -> Settings:
     share = card_mb / (row.card_gb * 1024)
     if reached and share < 1.5:
         return row
-    return Settings(
+    return CardSettings(
         card_gb=round(card_mb / 1024),
         batch_size=max(1, int(row.batch_size * share)),
         data_limit_mb=_round_down(row.data_limit_mb * share),

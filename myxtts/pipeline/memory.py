@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 import psutil
@@ -9,6 +10,8 @@ import psutil
 from myxtts.errors import DeviceError
 from myxtts.pipeline.devices import DevicePlan, RoleName
 from myxtts.pipeline.hardware import HARDWARE, MB, Card, Hardware
+
+log = logging.getLogger(__name__)
 
 ALLOCATOR = "TensorFlow allocator"
 NVML = "NVML"
@@ -35,6 +38,20 @@ class MemoryReading:
 
     def __str__(self) -> str:
         return f"{self.used_mb:.0f}/{self.total_mb:.0f}MB ({self.percent:.1f}%)"
+
+    def has_grown(self, name: str, *, baseline_mb: float, threshold_mb: float) -> bool:
+        """Whether it holds more than the threshold above its baseline; logs a warning if so."""
+        growth = self.used_mb - baseline_mb
+        if growth <= threshold_mb:
+            return False
+        log.warning(
+            "%s holds %.0f MB more than its baseline of %.0f MB (threshold %.0f MB)",
+            name,
+            growth,
+            baseline_mb,
+            threshold_mb,
+        )
+        return True
 
 
 def read_role(plan: DevicePlan, role: RoleName, hardware: Hardware = HARDWARE) -> MemoryReading:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import time
 from array import array
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,16 +20,8 @@ IDLE = "idle"
 
 WARM_UP_STEPS = 3  # of every shape: the first compiles, the next still fill caches
 KEPT_SPANS = 20_000  # the newest, for the trace; about 4 MB
-HIGH_VARIATION = 0.30
 MANY_SHAPES = "(many shapes)"
-
-_REMEDIES = {
-    READ: "more --num-workers, --cache memory or disk, or a faster disk",
-    PROCESS: "a larger --prefetch-buffer-size, or a smaller --batch-size",
-    TRANSFER: "a larger --pipeline-depth, or a smaller --batch-size",
-    TRAIN: "to leave the machine to this run: the same work should take the same time",
-}
-_ONE_SHAPE = "--enable-static-shapes, so that every step does the same work"
+EQUALLY_BUSY = 0.02  # shares closer than this are
 
 
 class StageMeter:
@@ -125,38 +117,12 @@ class PipelineStats:
     @property
     def bottleneck(self) -> str:
         """The stage that works most of its time, and so holds the others back."""
-        return max(self.stages, key=lambda name: self.stages[name].busy_share)
+        return busiest({name: stage.busy_share for name, stage in self.stages.items()})
 
     @property
     def variation(self) -> float | None:
         """Coefficient of variation of the step time within each shape; None at first."""
-        counted = sum(step.steps for step in self.steps)
-        if not counted:
-            return None
-        return sum(step.variation * step.steps for step in self.steps) / counted
-
-    def explain_variation(self) -> str | None:
-        """Why the steps are uneven and what to change, or None where they are even enough."""
-        if self.variation is None or self.variation <= HIGH_VARIATION:
-            return None
-        worst = max(self.steps, key=lambda step: step.variation * step.steps)
-        share = worst.waiting_share_of_variance
-        if worst.shape == MANY_SHAPES:
-            return (
-                f"Step time varies by {self.variation:.0%} over {worst.steps} steps, hardly two of "
-                f"the same shape, and each new shape compiles anew; try {_ONE_SHAPE}"
-            )
-        if share >= 0.5:
-            feeding = {name: self.stages[name].busy_share for name in (READ, PROCESS, TRANSFER)}
-            stage = max(feeding, key=lambda name: feeding[name])
-            cause = f"{share:.0%} of it is the model waiting for stage '{stage}'"
-        else:
-            stage = TRAIN
-            cause = f"{1 - share:.0%} of it is stage '{TRAIN}' itself taking longer or shorter"
-        return (
-            f"Step time varies by {self.variation:.0%} (shape {_largest(worst.shape)}): {cause}; "
-            f"try {_REMEDIES[stage]}"
-        )
+        return step_variation(self.steps)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -249,13 +215,17 @@ class Telemetry:
         ]
 
 
-def _largest(shapes: str) -> str:
-    """Of the shapes in a batch that of its largest tensor, which tells batches apart for people."""
+def busiest(shares: Mapping[str, float], alone_s: Mapping[str, float] | None = None) -> str:
+    """The stage that works most of its time; of equals the slowest alone, where that is known."""
+    most = max(shares.values())
+    rivals = [stage for stage in shares if alone_s and shares[stage] >= most - EQUALLY_BUSY]
+    return max(rivals or shares, key=lambda stage: (alone_s or shares)[stage])
 
-    def size(shape: str) -> int:
-        return math.prod(map(int, shape.split("x"))) if shape else 1
 
-    return max(shapes.split(" "), key=size)
+def step_variation(steps: Sequence[StepStats]) -> float | None:
+    """Coefficient of variation of the step time within each shape; None without steps."""
+    counted = sum(step.steps for step in steps)
+    return sum(step.variation * step.steps for step in steps) / counted if counted else None
 
 
 def _step_stats(shape: str, times: array[float], waits: array[float]) -> StepStats | None:

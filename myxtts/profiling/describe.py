@@ -22,7 +22,7 @@ NAMES = {
 
 def describe_profile(profile: Profile) -> Iterator[str]:
     """The measurements, line by line."""
-    together = profile.together
+    together, diagnosis = profile.together, profile.diagnosis.without_settings
     where = "simulated on CPU, " if profile.simulated else ""
     yield f"Profile of {profile.data_name}: {together.steps} steps ({where}{profile.machine})"
     for shape in profile.shapes:
@@ -46,18 +46,22 @@ def describe_profile(profile: Profile) -> Iterator[str]:
     yield ""
     core = profile.cpu_bound_s >= max(profile.stage_s(stage) for stage in profile.stages)
     bound = "all CPU work on the cores" if core else f"stage '{profile.slowest}'"
-    yield f"Bottleneck: {profile.bottleneck}"
+    yield f"Bottleneck: {diagnosis.bottleneck}"
     yield f"Stall: the model waits {together.stall_share:.1%} of a step for its batch"
     yield (
         f"Rate: {together.rate:.2f} steps/s of at most {profile.bound:.2f} ({bound}); "
         f"measured/bound {profile.efficiency:.2f}"
     )
     yield f"Step variation: {together.variation:.1%}"
+    if diagnosis.uneven is not None:
+        yield f"  {diagnosis.uneven}"
     if len(together.buckets) > 1:
         for bucket in together.buckets:
             yield f"  {bucket.shape}: {bucket.variation:.1%} over {bucket.steps} steps"
     yield f"Retraces: {together.retraces}"
-    yield f"Grade: {profile.grade}"
+    yield f"Grade: {diagnosis.grade}"
+    if diagnosis.doubt is not None:
+        yield f"Doubt: {diagnosis.doubt}"
 
 
 def _describe_devices(profile: Profile) -> Iterator[str]:
@@ -92,7 +96,7 @@ def describe_advice(advice: Advice) -> Iterator[str]:
         yield f"  {layout.name:14s}{layout.rate:8.2f} steps/s, {layout.basis}"
     yield f"  {advice.best_layout}: {' '.join(map(str, advice.layout_reason))}"
     yield ""
-    yield f"Recommended: {advice.command}"
+    yield f"{'Recommended' if advice.changes else 'As measured'}: {advice.command}"
 
 
 def describe_plan(plan: MemoryPlan) -> Iterator[str]:

@@ -13,15 +13,24 @@ from pydantic import TypeAdapter, ValidationError
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import DataError
 from myxtts.messages import Message
-from myxtts.pipeline.telemetry import PROCESS, READ, STAGES, TRAIN, StageStats, StepStats
-from myxtts.runs.diagnosis import GRADES, Grade
+from myxtts.pipeline.limits import CUDA_CONTEXT_MB
+from myxtts.pipeline.memory import RSS
+from myxtts.pipeline.telemetry import (
+    PROCESS,
+    READ,
+    STAGES,
+    TRAIN,
+    StageStats,
+    StepStats,
+    step_variation,
+)
+from myxtts.runs.diagnosis import Diagnosis, Measurements, diagnose
+from myxtts.runs.remedies import DeviceMemory, Kind, Settings
 from myxtts.runs.trace import Span
 
 PROFILE_VERSION = 2
 # The host stage from other sources than the run's own, each measured alone.
 READ_COLD, READ_CACHED, READ_NATIVE = "read_cold", "read_cached", "read_native"
-
-MIN_BUSY_GAP = 0.02  # two stages closer than this are equally much the bottleneck
 
 
 @dataclass(frozen=True)
@@ -81,9 +90,7 @@ class Together:
     @property
     def variation(self) -> float:
         """Coefficient of variation of the step time within each shape."""
-        counted = sum(bucket.steps for bucket in self.buckets)
-        weighted = sum(bucket.variation * bucket.steps for bucket in self.buckets)
-        return weighted / counted if counted else 0.0
+        return step_variation(self.buckets) or 0.0
 
     @property
     def stall_share(self) -> float:
@@ -107,6 +114,22 @@ class DeviceUse:
     memory_source: str
     utilisation: float | None = None  # NVML's average, from 0 to 1
 
+    @property
+    def label(self) -> Message:
+        """The device as people are told of it."""
+        return Message("Data device {}" if self.role == "data" else "Model device {}", (self.name,))
+
+    @property
+    def memory(self) -> DeviceMemory | None:
+        """How full it is; None where that is not known of it, as on a CPU."""
+        limit = self.limit_mb or self.card_mb
+        if self.memory_source == RSS or not limit:
+            return None  # a process on the CPU holds much that a card would not
+        room = 0.0
+        if self.limit_mb is not None and self.card_mb is not None:
+            room = self.card_mb - CUDA_CONTEXT_MB
+        return DeviceMemory(self.role, self.label, self.memory_mb, limit, room)
+
 
 @dataclass(frozen=True)
 class Link:
@@ -125,7 +148,7 @@ class Change:
     settings: dict[str, Any]  # {"data.num_workers": 24}
     reason: str
     gain: float | None  # times the rate, this change alone; None where it cannot be foretold
-    kind: str  # which of the recommendations it is: "workers", "prefetch", "static-shapes", ...
+    kind: Kind  # which of the remedies it is
 
 
 @dataclass(frozen=True)
@@ -212,21 +235,23 @@ class Profile:
         return self.together.rate / self.bound
 
     @property
-    def bottleneck(self) -> str:
-        """The stage that holds the others back: the busiest, and of equals the slowest alone."""
-        shares = {stage: self.together.stages[stage].busy_share for stage in self.stages}
-        most = max(shares.values())
-        rivals = [stage for stage in self.stages if shares[stage] >= most - MIN_BUSY_GAP]
-        return max(rivals, key=self.stage_s)
-
-    @property
-    def grade(self) -> Grade:
-        """By the table everyone knows; see GRADES."""
-        busy, variation = self.together.stages[TRAIN].busy_share, self.together.variation
-        for name, least_busy, most_variation in GRADES:
-            if busy > least_busy and variation < most_variation:
-                return name
-        return "below minimum"
+    def diagnosis(self) -> Diagnosis:
+        """What the numbers mean."""
+        together = self.together
+        return diagnose(
+            Measurements(
+                stages={stage: together.stages[stage] for stage in self.stages},
+                ring=together.ring_occupancy,
+                steps=together.buckets,
+                memory=tuple(device.memory for device in self.devices if device.memory),
+                retraces=together.retraces,
+                rate=together.rate,
+                bound=self.bound,
+                alone_s={stage: self.stage_s(stage) for stage in self.stages},
+                settings=Settings.of(self.config.model_dump()),
+                shared_device=self.on_cpu or self.link.kind == "same device",
+            )
+        )
 
     def device(self, role: str) -> DeviceUse:
         """What a role's device did."""
@@ -237,14 +262,16 @@ class Profile:
     def to_json(self) -> str:
         """All of it as JSON, with what follows from it under `derived`."""
         text = _adapter().dump_json(self, indent=1).decode()
+        diagnosis = self.diagnosis
         derived = {
             "rate": self.together.rate,
             "bound": self.bound,
             "efficiency": self.efficiency,
-            "bottleneck": self.bottleneck,
+            "bottleneck": diagnosis.bottleneck,
             "stall_share": self.together.stall_share,
             "variation": self.together.variation,
-            "grade": self.grade,
+            "grade": diagnosis.grade,
+            "doubt": None if diagnosis.doubt is None else str(diagnosis.doubt),
         }
         head = TypeAdapter(dict[str, Any]).dump_json({"derived": derived}, indent=1).decode()
         return head[:-2] + "," + text[1:]

@@ -1,7 +1,8 @@
 """What the voice model, its optimiser and a batch take, counted without building any of them.
 
 Weights, optimiser and batches are exact (tests compare them with the real ones); activations are
-estimated. Shapes: B rows, F frames, T tokens, M mels. Loads no TensorFlow.
+estimated. Shapes: B rows, F frames, T tokens, M mels. Keras could count the weights, but loading
+TensorFlow takes eight times as long as all of `myxtts plan`, which asks for many sizes.
 """
 
 from __future__ import annotations
@@ -9,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from myxtts.config.config import ModelConfig
-from myxtts.data.audio import NUM_MELS, REFERENCE_SAMPLES, bucket_samples, num_frames
+from myxtts.data.audio import NUM_MELS, REFERENCE_FRAMES, REFERENCE_SAMPLES, bucket_samples
 from myxtts.text.languages import LANGUAGES
 
 FLOAT = 4  # bytes
-REFERENCE_FRAMES: int = num_frames(REFERENCE_SAMPLES)
 KERNEL, LATENTS, TIME_FEATURES = 5, 32, 16
 PREDICTOR_BLOCKS = 2
 PLACE_FEATURES = 4

@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from myxtts.pipeline.devices import DevicePlan, RoleName
+from myxtts.pipeline.devices import DevicePlan, Mode, RoleName
 from myxtts.pipeline.engine import ProducerConsumerPipeline
 from myxtts.pipeline.hardware import HARDWARE, MB, Hardware
 from myxtts.pipeline.memory import read_role
@@ -29,8 +29,8 @@ from myxtts.profiling.measurements import (
     Sample,
     Together,
 )
-from myxtts.profiling.stage_timing import OnProgress, StagesAlone
-from myxtts.profiling.subject import Workbench
+from myxtts.profiling.stage_timing import OnProgress, StageTimer
+from myxtts.profiling.subject import Subject
 from myxtts.profiling.what_if import HOST_BUFFER
 from myxtts.runs.trace import Span, spans_of, write_trace
 
@@ -41,7 +41,7 @@ KEPT_STEPS = 24  # whose spans a profile keeps, for the timeline
 
 
 def measure(
-    bench: Workbench,
+    subject: Subject,
     *,
     num_steps: int = 100,
     trace_file: Path | None = None,
@@ -49,35 +49,35 @@ def measure(
     hardware: Hardware = HARDWARE,
 ) -> Profile:
     """Profile a run's pieces: the stages alone, and the whole pipeline for `num_steps`."""
-    alone = StagesAlone(bench, on_progress)
-    watch = _Watch(bench.plan, hardware)
+    alone = StageTimer(subject, on_progress)
+    watch = _Watch(subject.plan, hardware)
     rounds = min(6, max(2, num_steps // 10))
     # A machine's speed drifts within a minute, by heat or by neighbours: half of what the whole is
     # compared with is measured before it and half after.
     alone.measure(rounds)
-    together = _measure_together(bench, num_steps, watch, trace_file, on_progress)
+    together = _measure_together(subject, num_steps, watch, trace_file, on_progress)
     alone.measure(rounds)
     times = alone.times()
     cards = {card.index: card for card in hardware.cards()}
     cores = len(psutil.Process().cpu_affinity() or range(os.cpu_count() or 1))
-    on_cpu = bench.plan.model_device.startswith("/CPU")
+    on_cpu = subject.plan.model_device.startswith("/CPU")
     return Profile(
-        config=bench.config,
-        simulated=bench.plan.simulated,
+        config=subject.config,
+        simulated=subject.plan.simulated,
         cores=cores,
         machine=_describe_machine(on_cpu, [card.name for card in cards.values()]),
-        data_name=bench.data_name,
+        data_name=subject.data_name,
         alone=times,
         together=together,
-        devices=_devices(bench.plan, together, watch, cards),
-        link=_link(bench.plan, alone.batch_mb, times[TRANSFER].mean_s, hardware),
+        devices=_devices(subject.plan, together, watch, cards),
+        link=_link(subject.plan, alone.batch_mb, times[TRANSFER].mean_s, hardware),
         on_cpu=on_cpu,
         crowding=alone.crowding(cores) if on_cpu else 1.0,
-        shapes=bench.shapes,
-        clips_mb=bench.clips_mb,
+        shapes=subject.shapes,
+        clips_mb=subject.clips_mb,
         host_free_mb=psutil.virtual_memory().available / MB,
         made_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        notes=bench.notes,
+        notes=subject.notes,
     )
 
 
@@ -85,34 +85,34 @@ def measure(
 
 
 def _measure_together(
-    bench: Workbench,
+    subject: Subject,
     num_steps: int,
     watch: _Watch,
     trace_file: Path | None,
     on_progress: OnProgress,
 ) -> Together:
     """The pipeline with the run's own buffers, measured once they are full."""
-    data = bench.config.data
+    data, two_devices = subject.config.data, subject.plan.mode is Mode.MULTI
     filling = data.pipeline_depth + data.prefetch_buffer_size + 2
-    retraces = max(1, len(bench.shapes))
+    retraces = max(1, len(subject.shapes))
     with ProducerConsumerPipeline(
-        bench.source(),
-        plan=bench.plan,
-        process=bench.process,
+        subject.source(),
+        plan=subject.plan,
+        process=subject.process,
         depth=data.pipeline_depth,
         prefetch_buffer_size=data.prefetch_buffer_size,
-        buffer_size=HOST_BUFFER,
+        buffer_size=min(HOST_BUFFER, data.host_buffer_size(two_devices=two_devices)),
         model_start_delay=0.0,
         stall_timeout=data.stall_timeout,
     ) as batches:
         for batch in itertools.islice(batches, filling):
-            bench.train(batch)
+            subject.train(batch)
         batches.telemetry.mark()
         began, cpu_before = time.perf_counter(), time.process_time()
         arrivals = [began]
         with watch.watching(batches.telemetry):
             for batch in itertools.islice(batches, num_steps):
-                bench.train(batch)
+                subject.train(batch)
                 arrivals.append(time.perf_counter())
                 on_progress("all together", len(arrivals) - 1, num_steps)
                 if arrivals[-1] - began > LONGEST_S and len(arrivals) > FEWEST_STEPS:
@@ -128,7 +128,7 @@ def _measure_together(
         step_seconds=tuple(b - a for a, b in itertools.pairwise(arrivals)),
         buckets=stats.steps,
         ring_occupancy=stats.ring_occupancy,
-        retraces=max(0, bench.num_traces() - retraces),
+        retraces=max(0, subject.num_traces() - retraces),
         cpu_s=cpu_s / max(1, len(arrivals) - 1),
         spans=_last_spans(spans),
         samples=tuple(watch.samples),

@@ -21,6 +21,7 @@ from myxtts.pipeline.telemetry import (
     TRANSFER,
     WAITING_INPUT,
     WAITING_ROOM,
+    busiest,
 )
 
 CPU = "cpu"  # the resource that stages on simulated devices share
@@ -63,7 +64,7 @@ class Prediction:
     @property
     def bottleneck(self) -> str:
         """The stage that works most of its time."""
-        return max(self.busy_share, key=lambda stage: self.busy_share[stage])
+        return busiest(self.busy_share)
 
 
 def simulate(

@@ -13,12 +13,13 @@ from typing import Any
 
 import tensorflow as tf
 
+from myxtts.pipeline.devices import DevicePlan
 from myxtts.pipeline.hardware import MB
 from myxtts.pipeline.telemetry import PROCESS, TRAIN, TRANSFER
-from myxtts.pipeline.transfer import put_on_device, wait_for_gpu
+from myxtts.pipeline.transfer import copy_to_model_device, put_on_device, wait_for_gpu
 from myxtts.profiling.measurements import READ_CACHED, StageTimes
 from myxtts.profiling.simulator import shared
-from myxtts.profiling.subject import Workbench
+from myxtts.profiling.subject import Subject
 from myxtts.profiling.what_if import READ_AHEAD
 
 READ_BATCHES = 4  # at a sitting
@@ -46,12 +47,12 @@ class _Clock:
         return StageTimes(tuple(self.seconds), self.cpu_s / max(1, len(self.seconds)))
 
 
-class StagesAlone:
+class StageTimer:
     """Times every stage of a run by itself, in as many sittings as one likes."""
 
-    def __init__(self, bench: Workbench, on_progress: OnProgress) -> None:
-        self._bench, self._on_progress = bench, on_progress
-        self._clocks = {stage: _Clock() for stage in (*bench.readers, PROCESS, TRANSFER, TRAIN)}
+    def __init__(self, subject: Subject, on_progress: OnProgress) -> None:
+        self._subject, self._on_progress = subject, on_progress
+        self._clocks = {stage: _Clock() for stage in (*subject.readers, PROCESS, TRANSFER, TRAIN)}
         self._seen: set[str] = set()  # shapes
         self._beside = _Clock()  # steps while a batch is processed at the same time
         self.batch_mb = 0.0
@@ -62,14 +63,14 @@ class StagesAlone:
 
     def measure(self, rounds: int) -> None:
         """Some batches from every reader, then `rounds` batches through every stage in turn."""
-        for number, name in enumerate(self._bench.readers):
-            self._on_progress("reading", number, len(self._bench.readers))
+        for number, name in enumerate(self._subject.readers):
+            self._on_progress("reading", number, len(self._subject.readers))
             self._time_reader(name)
-        with _closing(self._bench.source()) as source:
+        with _closing(self._subject.source()) as source:
             for number in range(rounds):
                 host = next(source)
                 self._time_stages(host, number, rounds)
-        if self._bench.plan.model_device.startswith("/CPU"):
+        if self._subject.plan.model_device.startswith("/CPU"):
             self._time_side_by_side(host, rounds)
 
     def crowding(self, cores: int) -> float:
@@ -83,7 +84,7 @@ class StagesAlone:
         return max(1.0, self._beside.times().median_s / explained)
 
     def _time_reader(self, name: str) -> None:
-        open_reader = self._bench.readers[name]
+        open_reader = self._subject.readers[name]
         batches_read = READ_AHEAD + 1 + READ_BATCHES
         if name == READ_CACHED:  # the same batches a second time are what a cache holds
             with _closing(open_reader()) as batches:
@@ -94,30 +95,30 @@ class StagesAlone:
                 self._clocks[name].time(partial(next, batches), count=number > READ_AHEAD)
 
     def _time_stages(self, host: Any, number: int, rounds: int) -> None:
-        bench, clocks, shape = self._bench, self._clocks, _shape_of(host)
+        subject, clocks, shape = self._subject, self._clocks, _shape_of(host)
         new = shape not in self._seen
         self._on_progress("compiling" if new else "each stage alone", number, rounds)
         # The first batch of a shape compiles, the second fills caches: neither counts.
         for count in (False, False, True) if new else (True,):
-            ready = clocks[PROCESS].time(partial(_process, bench, host), count=count)
-            moved = clocks[TRANSFER].time(partial(_transfer, bench, ready), count=count)
-            clocks[TRAIN].time(partial(bench.train, moved), count=count)
+            ready = clocks[PROCESS].time(partial(_process, subject, host), count=count)
+            moved = clocks[TRANSFER].time(partial(_transfer, subject.plan, ready), count=count)
+            clocks[TRAIN].time(partial(subject.train, moved), count=count)
         self._seen.add(shape)
         self.batch_mb = max(self.batch_mb, _size_mb(ready))
 
     def _time_side_by_side(self, host: Any, rounds: int) -> None:
-        bench, done = self._bench, threading.Event()
-        ready = _transfer(bench, _process(bench, host))
+        subject, done = self._subject, threading.Event()
+        ready = _transfer(subject.plan, _process(subject, host))
 
         def process() -> None:
             while not done.is_set():
-                _process(bench, host)
+                _process(subject, host)
 
         thread = threading.Thread(target=process, name="profile-process", daemon=True)
         thread.start()
         try:
             for _ in range(rounds):
-                self._beside.time(partial(bench.train, ready))
+                self._beside.time(partial(subject.train, ready))
         finally:
             done.set()
             thread.join()
@@ -134,19 +135,20 @@ def _closing(batches: Iterator[Any]) -> Iterator[Iterator[Any]]:
             close()
 
 
-def _process(bench: Workbench, host: Any) -> Any:
+def _process(subject: Subject, host: Any) -> Any:
     """What the engine's process stage does with a batch."""
-    device = bench.plan.data_device
+    device = subject.plan.data_device
     batch, _ = put_on_device(host, device)
     with tf.device(device):
-        result = bench.process(batch)
+        result = subject.process(batch)
     ready, tensors = put_on_device(result, device)
     wait_for_gpu(tensors, device)
     return ready
 
 
-def _transfer(bench: Workbench, ready: Any) -> Any:
-    return ready if bench.plan.data_device == bench.plan.model_device else bench.transfer(ready)
+def _transfer(plan: DevicePlan, ready: Any) -> Any:
+    one_device = plan.data_device == plan.model_device
+    return ready if one_device else copy_to_model_device(ready, plan)
 
 
 def _shape_of(batch: Any) -> str:

@@ -26,7 +26,7 @@ Batches = Iterator[Any]
 
 
 @dataclass
-class Workbench:
+class Subject:
     """Functions for every stage of one run, and what is known of it."""
 
     config: XTTSConfig
@@ -34,7 +34,6 @@ class Workbench:
     source: Callable[[], Batches]  # as the run reads
     readers: Mapping[str, Callable[[], Batches]]  # one worker each, by what it reads from
     process: Callable[[Any], Any]
-    transfer: Callable[[Any], Any]
     train: Callable[[Any], Any]
     num_traces: Callable[[], int] = lambda: 0
     shapes: tuple[str, ...] = ()  # planned; none where each batch has its own
@@ -46,7 +45,7 @@ class Workbench:
 @contextlib.contextmanager
 def open_voice(
     config: XTTSConfig, *, data_name: str = "", progress: TrainingProgress | None = None
-) -> Iterator[Workbench]:
+) -> Iterator[Subject]:
     """A voice and its data, set up by the trainer in a folder that is thrown away afterwards."""
     from myxtts.training.memory_isolated_trainer import make_trainer
 
@@ -56,20 +55,19 @@ def open_voice(
         config.training.resume = "auto"
         with make_trainer(config, progress=progress) as trainer:
             trainer.stop_after(10_000)
-            yield _workbench(trainer, data_name)
+            yield _subject(trainer, data_name)
 
 
-def _workbench(trainer: XTTSTrainer, data_name: str) -> Workbench:
+def _subject(trainer: XTTSTrainer, data_name: str) -> Subject:
     data = trainer.data
     assert data is not None, "the settings must name training data"
     static = trainer.config.data.static_shapes != "off"
-    return Workbench(
+    return Subject(
         config=trainer.config,
         plan=trainer.plan,
         source=data.batches,
         readers=_readers(trainer),
         process=trainer._preprocess_on_data_gpu,
-        transfer=trainer._transfer_to_model_gpu,
         train=trainer.step,
         num_traces=lambda: trainer.step.traces,
         shapes=tuple(
@@ -94,7 +92,7 @@ def _readers(trainer: XTTSTrainer) -> dict[str, Callable[[], Batches]]:
     table, plan = data.train, data.plan
     static = settings.static_shapes != "off"
     paths = native_paths(table) if settings.cache is None or table.native.all() else None
-    cached = _Kept(WavFiles(paths)) if paths is not None else None
+    cached = _Kept(WavFiles(paths, table)) if paths is not None else None
 
     def from_files(*, use_tf: bool) -> Batches:
         return HostBatches(

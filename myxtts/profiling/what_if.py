@@ -62,7 +62,7 @@ def pipeline_model(
         stages=stages,
         depth=data.pipeline_depth,
         prefetch_buffer_size=data.prefetch_buffer_size,
-        buffer_size=HOST_BUFFER,
+        buffer_size=min(HOST_BUFFER, data.host_buffer_size(two_devices=layout != "single")),
         num_workers=workers,
         read_ahead=ahead,
         capacity={CPU: profile.cores, **{name: 1.0 for name in devices.values() if name}},

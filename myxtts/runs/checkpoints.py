@@ -108,7 +108,19 @@ class CheckpointStore:
                 continue
             aside = folder.with_name(f"abandoned-{folder.name}-{time.time_ns()}")
             folder.rename(aside)
-            log.info("Going back to step %d: %s is now %s", step, folder.name, aside.name)
+            log.info("Set aside: the checkpoint %s is now %s", folder.name, aside.name)
+
+    def adopt(self, other: Checkpoint) -> None:
+        """Go on from another run's checkpoint alone: our own are kept, under other names."""
+        place = CheckpointStore(self.folder / f"{_TEMPORARY}adopted-{os.getpid()}")
+        try:
+            whole = place.save(step=other.step, tensors=other.tensors, state=other.state)
+            self.set_aside_after(-1)  # not before there is one to go on from
+            (self.folder / BEST_FILE).unlink(missing_ok=True)
+            os.rename(whole, self.folder / whole.name)
+            _sync(self.folder)
+        finally:
+            shutil.rmtree(place.folder, ignore_errors=True)
 
     def best(self, groups: Collection[str] | None = None) -> Checkpoint | None:
         """Load the checkpoint last saved as the best."""

@@ -16,7 +16,6 @@ import logging
 import math
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
@@ -28,6 +27,7 @@ import numpy as np
 from myxtts import __version__
 from myxtts.documents import parse_json
 from myxtts.errors import MyXTTSError
+from myxtts.runs.event_schema import is_sound
 from myxtts.runs.sinks import Sink, TensorBoard, WandB
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,8 @@ class RunLog:
     """Writes what happens in a run. Once it is open, no failure to write ends the training.
 
     A sink that fails (disk full, network gone) is warned of once and tried again at every write;
-    events that could not be written are counted in `lost_events`.
+    events that could not be written are counted in `lost_events`. The thread that trains writes
+    everything, so there is no lock.
     """
 
     def __init__(
@@ -56,7 +57,6 @@ class RunLog:
     ) -> None:
         self.lost_events = 0
         self._on_event = on_event
-        self._lock = threading.Lock()  # news of memory and pipeline may come from other threads
         self._complained: set[str] = set()
         self._sinks: list[Sink] = []
         news = {
@@ -141,8 +141,7 @@ class RunLog:
     def _attempt(self, sink: str, write: Callable[..., object], *args: object) -> bool:
         """Whether it worked. Any error of a sink is taken: training is worth more than its log."""
         try:
-            with self._lock:
-                write(*args)
+            write(*args)
         except Exception as error:
             log.debug("%s failed", sink, exc_info=True)
             if sink not in self._complained:
@@ -158,6 +157,7 @@ class EventReader:
     def __init__(self, events_file: Path) -> None:
         self._path = events_file
         self._offset = 0
+        self.skipped = 0  # odd lines: half-written ones, and what no version of ours has written
 
     def poll(self) -> Iterator[dict[str, Any]]:
         """The whole lines that are new. A half-written last one waits for its rest."""
@@ -174,10 +174,13 @@ class EventReader:
                     return
                 self._offset += len(line)
                 # A writer that was killed leaves half a line in the middle once a run goes on.
+                event: dict[str, Any] = {}
                 with contextlib.suppress(ValueError):
                     event = _revive(parse_json(line))
-                    if isinstance(event, dict):
-                        yield event
+                if is_sound(event):
+                    yield event
+                else:
+                    self.skipped += 1
 
 
 def read_events(events_file: Path, *, effective: bool = False) -> Iterator[dict[str, Any]]:

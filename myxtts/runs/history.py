@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from myxtts.messages import Message
-from myxtts.pipeline.telemetry import PROCESS, STAGES, TRAIN, StageStats
-from myxtts.runs.diagnosis import FEWEST_BATCHES, Verdict, judge
+from myxtts.pipeline.telemetry import PROCESS, STAGES, TRAIN, StageStats, StepStats
+from myxtts.runs.diagnosis import FEWEST_BATCHES, Diagnosis, Measurements, diagnose
+from myxtts.runs.remedies import DeviceMemory, Settings
 from myxtts.runs.view import SHARED_MEMORY, DeviceView, Point, RoleName, RunView, Status
 
 MAX_POINTS = 2000  # of a curve; of a longer run every other is dropped, again and again
@@ -31,10 +32,11 @@ class RunHistory:
         self.validation: list[tuple[int, float]] = []
         self.totals: dict[str, StageStats] = {}  # since the process started
         self.ring_counts: list[int] = []
-        self.buckets: list[dict[str, Any]] = []  # step times of each batch shape
+        self.buckets: tuple[StepStats, ...] = ()  # step times of each batch shape
         self.first_time = self.last_time = self.began = 0.0
         self._first: dict[str, StageStats] = {}  # up to the first word of them: it compiled
         self._window: dict[str, StageStats] = {}
+        self._ring_window: list[int] = []
         self._latest: dict[str, Any] = {}  # the last `pipeline` event's values
         self._metrics: dict[str, float] = {}
         self._memory: dict[str, dict[str, Any]] = {}
@@ -100,7 +102,7 @@ class RunHistory:
         if not stages:
             return
         counts = [int(count) for count in values.get("ring_occupancy", ())]
-        buckets = values.get("steps", [])
+        buckets = tuple(StepStats(**bucket) for bucket in values.get("steps", ()))
         continues = not self._fresh and self.totals[TRAIN].batches <= stages[TRAIN].batches
         before = self.totals if continues else {}
         if not continues:
@@ -112,13 +114,14 @@ class RunHistory:
         }
         old_counts = self.ring_counts if continues else []
         ring = [n - (old_counts[i] if old_counts else 0) for i, n in enumerate(counts)]
+        self._ring_window = ring
         self._take_memory(values.get("memory", {}))
         point = Point(
             time=at,
             step=step,
             # Most of a process's first window is compiling: no point of a curve.
             busy={n: s.busy_share for n, s in self._window.items()} if continues else {},
-            step_s=_mean_between(self.buckets if continues else [], buckets),
+            step_s=_mean_between(self.buckets if continues else (), buckets),
             ring=_mean_index(ring),
             used_mb={role: m["used_mb"] for role, m in self._memory.items()},
         )
@@ -137,13 +140,6 @@ class RunHistory:
     def data_config(self) -> dict[str, Any]:
         """Those of the data side."""
         return self.config.get("data") or {}
-
-    @property
-    def variation(self) -> float | None:
-        """Coefficient of variation of the step time within each shape; None at first."""
-        counted = sum(bucket["steps"] for bucket in self.buckets)
-        weighted = sum(bucket["variation"] * bucket["steps"] for bucket in self.buckets)
-        return weighted / counted if counted else None
 
     @property
     def settled(self) -> dict[str, StageStats]:
@@ -165,10 +161,11 @@ class RunHistory:
         left = None
         if status == "running" and total is not None and rate:
             left = max(0.0, (total - self._step) / rate - max(0.0, at - self.last_time))
-        recent = self._window
+        recent, ring = self._window, self._ring_window
         if recent and recent[TRAIN].batches < FEWEST_BATCHES:  # slow steps: too few to judge by
-            recent = self.settled
+            recent, ring = self.settled, self.ring_counts
         devices = self._devices(recent)
+        verdict = self._diagnose(recent, ring, devices)
         point = self.points[-1] if self.points and not self._fresh else None
         return RunView(
             name=str(self.news.get("run") or ""),
@@ -188,13 +185,13 @@ class RunHistory:
             ring=None if point is None else point.ring,
             ring_size=max(0, len(self.ring_counts) - 1),
             step_s=None if point is None else point.step_s,
-            variation=self.variation,
-            verdict=self._verdict(recent, devices),
+            variation=verdict.variation,
+            verdict=verdict,
         )
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Diagnosis:
         """The verdict on the whole run since its last start."""
-        return self._verdict(self.settled, self.devices())
+        return self._diagnose(self.settled, self.ring_counts, self.devices())
 
     def devices(self) -> tuple[DeviceView, ...]:
         """Both roles, with their share of work since the last start."""
@@ -214,19 +211,27 @@ class RunHistory:
             for role in _STAGE_OF
         }
 
-    def _verdict(
-        self, stages: Mapping[str, StageStats], devices: tuple[DeviceView, ...]
-    ) -> Verdict:
-        shares = [
-            (device.label, device.memory_share)
-            for device in devices
-            if device.memory_share is not None and device.memory_source != SHARED_MEMORY
-        ]
-        return judge(
-            stages,
-            variation=self.variation,
-            fullest=max(shares, key=lambda pair: pair[1]) if shares else None,
-            data_config=self.data_config,
+    def _diagnose(
+        self,
+        stages: Mapping[str, StageStats],
+        ring: Sequence[int],
+        devices: tuple[DeviceView, ...],
+    ) -> Diagnosis:
+        plan = self._plan()
+        same = plan.get("data_gpu") == plan.get("model_gpu")
+        return diagnose(
+            Measurements(
+                stages=stages,
+                ring=ring,
+                steps=self.buckets,
+                memory=tuple(
+                    DeviceMemory(device.role, device.label, device.used_mb, device.limit_mb)
+                    for device in devices
+                    if device.used_mb and device.limit_mb and device.memory_source != SHARED_MEMORY
+                ),
+                settings=Settings.of(self.config),
+                shared_device=same or self._simulated(),
+            )
         )
 
     def _status(self) -> Status:
@@ -301,7 +306,7 @@ def _mean_index(counts: list[int]) -> float | None:
     return sum(i * n for i, n in enumerate(counts)) / whole if whole > 0 else None
 
 
-def _mean_between(before: list[dict[str, Any]], now: list[dict[str, Any]]) -> float | None:
+def _mean_between(before: Sequence[StepStats], now: Sequence[StepStats]) -> float | None:
     """Mean step time of the steps that came after an earlier look at the same buckets."""
     (old_steps, old_seconds), (steps, seconds) = map(_summed, (before, now))
     if steps > old_steps and seconds > old_seconds:
@@ -309,6 +314,6 @@ def _mean_between(before: list[dict[str, Any]], now: list[dict[str, Any]]) -> fl
     return seconds / steps if steps else None
 
 
-def _summed(buckets: list[dict[str, Any]]) -> tuple[int, float]:
-    steps = sum(int(bucket["steps"]) for bucket in buckets)
-    return steps, sum(float(bucket["steps"] * bucket["mean_s"]) for bucket in buckets)
+def _summed(buckets: Sequence[StepStats]) -> tuple[int, float]:
+    steps = sum(bucket.steps for bucket in buckets)
+    return steps, sum(bucket.steps * bucket.mean_s for bucket in buckets)

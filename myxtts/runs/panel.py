@@ -8,7 +8,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from myxtts.messages import clock, short
+from myxtts.messages import clock, harmless, short
 from myxtts.runs.view import SHARED_MEMORY, DeviceView, RunView, Status
 
 _BAR = 16  # columns
@@ -27,13 +27,13 @@ def render_panel(view: RunView) -> RenderableType:
     if any(device.busy is not None for device in view.devices):
         parts += [Text(), _gauges(view), Text(), _verdict(view)]
     if view.error:
-        parts.append(Text(view.error, style="red"))
+        parts.append(Text(harmless(view.error, lines=True), style="red"))
     about = [view.name or "Training", view.mode]
     if view.simulated:
         about.append("simulated on CPU")
     return Panel(
         Group(*parts),
-        title=Text(" · ".join(filter(None, about))),
+        title=Text(harmless(" · ".join(filter(None, about)))),
         title_align="left",
         subtitle=Text(view.status, style=_STATUS_STYLE[view.status]),
         subtitle_align="right",
@@ -75,7 +75,10 @@ def _gauges(view: RunView) -> RenderableType:
     for device in view.devices:
         if device.busy is not None:
             table.add_row(
-                str(device.label), _bar(device.busy), f"{device.busy:.0%} busy", _memory(device)
+                Text(harmless(device.label)),
+                _bar(device.busy),
+                f"{device.busy:.0%} busy",
+                _memory(device),
             )
     if view.ring is not None and view.ring_size:
         ready = f"{view.ring:.1f} of {view.ring_size}"
@@ -103,9 +106,9 @@ def _memory(device: DeviceView) -> str:
 
 def _verdict(view: RunView) -> Text:
     verdict = view.verdict
-    text = Text(str(verdict.sentence), style="" if verdict.good else "yellow")
-    if verdict.advice is not None:
-        text.append(f" {verdict.advice}")
+    text = Text(harmless(verdict.sentence), style="" if verdict.good else "yellow")
+    for note in verdict.notes:
+        text.append(harmless(f" {note}"))
     if verdict.flags:
-        text.append(f" Try {' '.join(verdict.flags)}", style="bold")
+        text.append(harmless(f" Try {' '.join(verdict.flags)}"), style="bold")
     return text

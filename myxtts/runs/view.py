@@ -8,7 +8,7 @@ from typing import Literal
 
 from myxtts.messages import Message
 from myxtts.pipeline.telemetry import StageStats
-from myxtts.runs.diagnosis import TOO_EARLY, Verdict
+from myxtts.runs.diagnosis import TOO_EARLY, Diagnosis
 
 Status = Literal["running", "finished", "ended early", "failed", "killed"]
 RoleName = Literal["data", "model"]
@@ -67,7 +67,7 @@ class RunView:
     ring_size: int = 0
     step_s: float | None = None
     variation: float | None = None
-    verdict: Verdict = TOO_EARLY
+    verdict: Diagnosis = TOO_EARLY
 
     @property
     def progress(self) -> float | None:

@@ -50,6 +50,8 @@ class Lexicon:
     @classmethod
     def load(cls, path: str | Path) -> Lexicon:
         """Read a UTF-8 lexicon file; an error names the line."""
+        if Path(path).exists() and not Path(path).is_file():  # a pipe may never end
+            raise DataError(f"the lexicon {path} is no regular file.", "the path of a text file")
         try:
             text = Path(path).read_text(encoding="utf-8-sig")
         except OSError as error:

@@ -56,6 +56,11 @@ _POSSESSIVE = re.compile(r"'s(?!\w)")
 _IPA_SPELLING = str.maketrans("g':", "ɡˈː")  # what keyboards offer for the IPA letters
 
 
+def says_something(ids: Iterable[int], tokenizer: Tokenizer) -> bool:
+    """Whether any of the symbols is more than a mark: `...` is a pause and no speech."""
+    return any(i > END_ID and tokenizer.symbols[i].isalnum() for i in ids)
+
+
 @runtime_checkable
 class Tokenizer(Protocol):
     """What the data pipeline, the model and the exports need of a tokenizer."""

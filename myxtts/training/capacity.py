@@ -7,7 +7,7 @@ import logging
 from myxtts.config.config import XTTSConfig
 from myxtts.pipeline.devices import DevicePlan
 from myxtts.pipeline.hardware import HARDWARE, Hardware
-from myxtts.pipeline.limits import Settings, recommended_settings
+from myxtts.pipeline.limits import CardSettings, recommended_settings
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def _smaller_batch(batch_size: int, wanted: int, config: XTTSConfig) -> str:
     return f"--batch-size {wanted} --grad-accum {accumulation}"
 
 
-def _advice(plan: DevicePlan, hardware: Hardware) -> Settings | None:
+def _advice(plan: DevicePlan, hardware: Hardware) -> CardSettings | None:
     """The table's row for the model's card; None where there is no GPU to judge."""
     if not plan.model_device.startswith("/GPU"):
         return None

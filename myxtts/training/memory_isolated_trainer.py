@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -11,16 +10,13 @@ from typing import Any
 import keras
 
 from myxtts.config.config import XTTSConfig
-from myxtts.pipeline.devices import DevicePlan, RoleName, configure_devices
+from myxtts.pipeline.devices import ROLES, DevicePlan, RoleName, configure_devices
 from myxtts.pipeline.memory import read_role
 from myxtts.training.progress import TrainingProgress
 from myxtts.training.step import Losses
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.utils.gpu_memory import log_memory_stats, setup_gpu_memory_isolation
 
-log = logging.getLogger(__name__)
-
-ROLES: tuple[RoleName, ...] = ("data", "model")
 BASELINE_STEP = 10  # buffers are full and the step is compiled by then
 
 
@@ -122,20 +118,15 @@ class MemoryIsolatedDualGPUTrainer(XTTSTrainer):
     def _check_memory_health(self) -> bool:
         """Whether both roles stayed within their threshold above the baseline; warns if not."""
         training = self.config.training
-        thresholds = {
-            "data": training.data_leak_threshold_mb,
-            "model": training.model_leak_threshold_mb,
-        }
-        healthy = True
-        for role, baseline in self._baselines.items():
-            growth = read_role(self.plan, role).used_mb - baseline
-            if growth > thresholds[role]:
-                healthy = False
-                log.warning(
-                    "%s GPU %s holds %.0f MB more than after warm-up (threshold %.0f MB)",
-                    role.capitalize(),
-                    self.plan.gpu(role),
-                    growth,
-                    thresholds[role],
-                )
-        return healthy
+        thresholds = (training.data_leak_threshold_mb, training.model_leak_threshold_mb)
+        grown = [
+            read_role(self.plan, role).has_grown(
+                f"{role.capitalize()} GPU {self.plan.gpu(role)}",
+                baseline_mb=baseline,
+                threshold_mb=threshold,
+            )
+            for (role, baseline), threshold in zip(
+                self._baselines.items(), thresholds, strict=False
+            )
+        ]
+        return not any(grown)

@@ -55,7 +55,8 @@ class TrainingProgress:
         self._moved_handlers: list[tuple[logging.StreamHandler[Any], Any]] = []
         self._every_s = REDRAW_S if self._on_terminal else float(log_every)
         self._shown_at = -math.inf
-        self._shown_step: int | None = None
+        self._shown: tuple[int, int] | None = None  # the step, and that of its values
+        self._values_step = start_step
         self._recent: deque[tuple[float, int]] = deque()
         self._values: Mapping[str, Any] = {}
         self._samples_per_second: float | None = None
@@ -65,7 +66,7 @@ class TrainingProgress:
 
     def __exit__(self, *_: object) -> None:
         mute_closed_outputs()
-        if self._recent and (self._on_terminal or self._shown_step != self.step):
+        if self._recent and (self._on_terminal or self._shown != (self.step, self._values_step)):
             self._show()  # the last step, wherever and however the run stopped
         if self._bars is not None:
             self._bars.stop()
@@ -112,16 +113,17 @@ class TrainingProgress:
         """
         self.step = step
         if values is not None:
-            self._values = values
+            self._values, self._values_step = values, step
         if samples_per_second is not None:
             self._samples_per_second = samples_per_second
         if total_steps is not None:
             self.total_steps = total_steps
         now = time.monotonic()
-        self._recent.append((now, step))
+        if not self._recent or step != self._recent[-1][1]:  # told again, a step is none slower
+            self._recent.append((now, step))
         while len(self._recent) > STEPS_BEFORE_ETA + 1 and self._recent[0][0] < now - RATE_WINDOW_S:
             self._recent.popleft()
-        last = step == self.total_steps and step != self._shown_step
+        last = step == self.total_steps and self._shown != (step, self._values_step)
         if last or now - self._shown_at >= self._every_s:
             self._show()
 
@@ -157,7 +159,8 @@ class TrainingProgress:
     # -- showing --
 
     def _show(self) -> None:
-        self._shown_at, self._shown_step = time.monotonic(), self.step
+        self._shown_at = time.monotonic()
+        self._shown = (self.step, self._values_step)
         if not self._on_terminal:
             total = "" if self.total_steps is None else f"/{self.total_steps}"
             log.info("%s", f"Step {self.step}{total}  {self._details()}".rstrip())

@@ -12,13 +12,17 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from myxtts.config.config import XTTSConfig
 from myxtts.data.loader import LoaderState
 from myxtts.data.training_data import TrainingData
 from myxtts.errors import TrainingDivergedError
-from myxtts.pipeline.devices import DevicePlan, RoleName
+from myxtts.pipeline.devices import ROLES, DevicePlan
 from myxtts.pipeline.engine import ProducerConsumerPipeline
 from myxtts.pipeline.memory import read_role
+from myxtts.pipeline.telemetry import PipelineStats
+from myxtts.runs.diagnosis import Measurements, diagnose
 from myxtts.runs.events import RunLog
+from myxtts.runs.remedies import Settings
 from myxtts.runs.trace import TRACE_FILE, spans_of, write_trace
 from myxtts.training.progress import TrainingProgress
 from myxtts.training.snapshot import RunState
@@ -28,7 +32,6 @@ log = logging.getLogger(__name__)
 
 MOST_SKIPPED_IN_A_ROW = 10
 LEAST_S_BETWEEN = 5.0  # two `pipeline` events: a day of training then writes 20 MB of them at most
-_ROLES: tuple[RoleName, ...] = ("data", "model")
 
 
 class LossReport:
@@ -78,9 +81,10 @@ class LossReport:
             name for state in self._states if data is not None for name in data.clips_before(state)
         ]
         raise TrainingDivergedError(
-            f"The loss or its gradient was not finite in {in_a_row} updates in a row. None of them "
-            f"changed the weights; the last good checkpoint is {last_good}. The clips in these "
-            f"batches: {', '.join(dict.fromkeys(names)) or 'unknown'}.",
+            f"The loss or its gradient was not finite in {in_a_row} updates in a row, or no clip "
+            f"of them could be used. None of them changed the weights; the last good checkpoint is "
+            f"{last_good}. The clips of these batches: "
+            f"{', '.join(dict.fromkeys(names)) or 'unknown'}.",
             "listen to these clips and take broken ones out of the list, or lower --lr, and go on "
             "from the checkpoint",
         )
@@ -118,7 +122,7 @@ class PipelineReport:
 
     def _write(self, at: int, batches: ProducerConsumerPipeline, events: RunLog) -> None:
         memory = {}
-        for role in _ROLES:
+        for role in ROLES:
             reading = read_role(self._plan, role)
             memory[role] = {
                 "used_mb": reading.used_mb,
@@ -134,3 +138,16 @@ class PipelineReport:
             **batches.stats().as_dict(),
         )
         self._written_step = at
+
+
+def warn_of_uneven_steps(stats: PipelineStats, config: XTTSConfig, plan: DevicePlan) -> None:
+    """Say at the end of a run why its step time varied, where it varied much."""
+    measured = Measurements(
+        stages=stats.stages,
+        ring=stats.ring_occupancy,
+        steps=stats.steps,
+        settings=Settings.of(config.model_dump()),
+        shared_device=plan.simulated or plan.data_gpu == plan.model_gpu,
+    )
+    if (cause := diagnose(measured).uneven) is not None:
+        log.warning("%s", cause)

@@ -27,8 +27,8 @@ class Sampler:
     def write(self, batch: dict[str, Any], folder: Path, *, step: int, log: RunLog) -> list[Path]:
         """Speak the first clips of a batch into `folder`; returns the wav files."""
         with tf.device(self._device):
-            clips = int(tf.math.count_nonzero(batch["mel_lengths"][:NUM_SAMPLES]))  # masked: behind
-            rows = {name: value[:clips] for name, value in batch.items() if name != "seed"}
+            clips = tf.where(batch["mel_lengths"] > 0)[:NUM_SAMPLES, 0]  # the others are masked
+            rows = {n: tf.gather(value, clips) for n, value in batch.items() if n != "seed"}
             voice = self._model.listen(
                 rows["reference_mels"], rows["reference_lengths"], rows["reference_pitch"]
             )

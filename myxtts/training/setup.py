@@ -80,6 +80,8 @@ def open_run(
             saved = load_checkpoint(Path(resume_checkpoint))
             if saved.folder.resolve().parent == run.checkpoints.folder.resolve():
                 run.checkpoints.set_aside_after(saved.step)
+            else:
+                run.checkpoints.adopt(saved)
         except BaseException:
             run.__exit__(None, None, None)
             raise

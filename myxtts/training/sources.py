@@ -55,6 +55,15 @@ def _read_foreign(
             )
 
 
+def refuse_one_shot(val_dataset: Iterable[Any] | None) -> None:
+    """A generator would be spent after the first validation, and the run never measured again."""
+    if isinstance(val_dataset, Iterator):
+        raise DataError(
+            f"val_dataset is a {type(val_dataset).__name__}, which can be read only once.",
+            "give what every validation can read anew: list(val_dataset), or a tf.data.Dataset",
+        )
+
+
 def planned_steps(
     training: TrainingConfig, data: TrainingData | None, dataset: Iterable[Any] | None
 ) -> int | None:

@@ -25,7 +25,8 @@ class TrainStep:
     The model's contract is one method: `compute_losses(batch, step=, training=)` returns a dict of
     scalars in which `loss` is the one to minimise; `weight`, where given, is how much the batch
     counts when gradients of several are added up (the number of its clips). An update whose loss or
-    gradient is not finite is skipped inside the graph: nothing of it reaches the weights.
+    gradient is not finite, or that counts for nothing, is skipped inside the graph: nothing of it
+    reaches the weights.
     """
 
     def __init__(
@@ -220,7 +221,7 @@ class TrainStep:
         gradients /= tf.maximum(weight, 1e-6)
         norm = tf.norm(gradients)
         clipped = gradients * tf.minimum(1.0, self._gradient_clip / tf.maximum(norm, 1e-12))
-        good = tf.math.is_finite(norm)
+        good = tf.math.is_finite(norm) & (weight > 0.0)
         tf.cond(good, lambda: self._change_weights(clipped), self._skip)
         return norm
 
@@ -272,8 +273,8 @@ def _slice(batch: Any, start: int, stop: int) -> Any:
     clips, whole = _split(batch)
     if stop - start >= num_rows(batch):
         return batch
-    parts = tf.nest.map_structure(lambda t: t[start:stop], clips)
-    return {**parts, **whole} if whole else parts
+    micro = tf.nest.map_structure(lambda t: t[start:stop], clips)
+    return {**micro, **whole} if whole else micro
 
 
 def _split(batch: Any) -> tuple[Any, dict[str, Any]]:

@@ -150,13 +150,19 @@ class EarlyStopping:
         self.best: float | None = None
         self.best_step: int | None = None
         self.validations_without_gain = 0
+        self.clips: float | None = None  # that a validation measures, if it is whole
         # The loss that must be beaten by `min_delta`. It is not `best`, so that many gains too
         # small to count one by one still count together.
         self._to_beat: float | None = None
 
-    def update(self, loss: float, *, step: int | None = None) -> bool:
+    def is_comparable(self, clips: float) -> bool:
+        """Whether a loss of so many clips may be held against those before."""
+        return self.clips is None or clips >= self.clips
+
+    def update(self, loss: float, *, step: int | None = None, clips: float | None = None) -> bool:
         """Take a validation's loss; True if it is the best so far, which NaN never is."""
         loss = float(loss)
+        self.clips = self.clips if clips is None else clips
         finite = math.isfinite(loss)
         if finite and (self._to_beat is None or loss < self._to_beat - self.min_delta):
             self._to_beat, self.validations_without_gain = loss, 0
@@ -179,6 +185,7 @@ class EarlyStopping:
             "best_step": self.best_step,
             "validations_without_gain": self.validations_without_gain,
             "to_beat": self._to_beat,
+            "clips": self.clips,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -187,3 +194,4 @@ class EarlyStopping:
         self.best_step = state["best_step"]
         self.validations_without_gain = state["validations_without_gain"]
         self._to_beat = state["to_beat"]
+        self.clips = state.get("clips")

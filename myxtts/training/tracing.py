@@ -72,7 +72,7 @@ class TraceWatch:
             )
 
     def expect_more(self) -> None:
-        """Forget what was seen: the step works on smaller parts from now on."""
+        """Forget what was seen: the step works on micro-batches from now on."""
         self._seen.clear()
         self._announced.clear()
         self._keys.clear()

@@ -21,15 +21,16 @@ from myxtts.models.xtts import XTTS
 from myxtts.pipeline.devices import DevicePlan, Mode, configure_devices
 from myxtts.pipeline.engine import ProducerConsumerPipeline
 from myxtts.pipeline.leaks import LeakWatch
+from myxtts.pipeline.process import prepare_process
 from myxtts.pipeline.transfer import copy_to_model_device, put_on_device
 from myxtts.runs.sinks import import_wandb
 from myxtts.training import setup
 from myxtts.training.capacity import warn_of_misfits, what_would_fit
 from myxtts.training.checkpoint_manager import CheckpointManager
 from myxtts.training.progress import TrainingProgress
-from myxtts.training.reporting import LossReport, PipelineReport
+from myxtts.training.reporting import LossReport, PipelineReport, warn_of_uneven_steps
 from myxtts.training.snapshot import restore_snapshot
-from myxtts.training.sources import foreign_batches, planned_steps
+from myxtts.training.sources import foreign_batches, planned_steps, refuse_one_shot
 from myxtts.training.step import Losses, num_rows
 from myxtts.training.stopping import StopRequest
 from myxtts.training.tracing import TraceWatch, describe_shape, planned_shapes
@@ -49,7 +50,9 @@ class XTTSTrainer:
 
     `model` is None for our own, a Keras model with `compute_losses(batch, step=, training=)`, or
     better a function that makes one, so that it is created on the model device. The run folder is
-    locked until `close()`: use the trainer in a `with` block, or let the process end.
+    locked until `close()`: use the trainer in a `with` block, or let the process end. The config
+    stays the caller's; of the process it decides the devices (`configure_devices`), and what
+    `prepare_process` names.
     """
 
     def __init__(
@@ -88,7 +91,7 @@ class XTTSTrainer:
         if self.data is not None:
             self.data.write_dropped(self.run.dropped_file)
             setup.find_place(self.state, saved, self.data)
-        keras.utils.set_random_seed(training.seed)
+        prepare_process(self.plan, seed=training.seed)
         self.model, self.schedule, self.step = setup.make_model(make_model, config, self.plan)
         if self.model.built:
             self._build_step()
@@ -135,6 +138,7 @@ class XTTSTrainer:
         A data set is ours (from `config.data.train_data`), or any iterable of batches, for example
         a `tf.data.Dataset` of `(text_sequences, mel_spectrograms, text_lengths, mel_lengths)`.
         """
+        refuse_one_shot(val_dataset)
         training = self.config.training
         training.epochs = epochs or training.epochs
         self.stop_after(planned_steps(training, self.data, train_dataset) or UNKNOWN_LENGTH)
@@ -167,6 +171,8 @@ class XTTSTrainer:
                     if self._stop:
                         name, step = self._stop.signal_name, self.state.step
                         log.info("Stopped by %s at step %d", name, step)
+                if self.step.at_update:
+                    self._report()
                 if not self._stop and self.state.step > self._first_step:
                     with self._checkpoints.kept(self.log):
                         self._finish(val_dataset)
@@ -178,8 +184,7 @@ class XTTSTrainer:
                 ) from error
         self._checkpoints.raise_if_unsaved()
         stats = batches.stats()
-        if (reason := stats.explain_variation()) is not None:
-            log.warning("%s", reason)
+        warn_of_uneven_steps(stats, self.config, self.plan)
         return {
             "steps": self.state.step,
             "losses": {name: float(value) for name, value in losses.items()},
@@ -258,7 +263,7 @@ class XTTSTrainer:
         self, val_dataset: Iterable[Any] | None, batches: ProducerConsumerPipeline
     ) -> None:
         training, step = self.config.training, self.state.step
-        if step % training.log_steps == 0 or step == 1:
+        if step % training.log_steps == 0 or step == 1 or self._is_done:
             self._report()
             self._pipeline_report.write(step, batches, self.log)
         else:
@@ -288,7 +293,6 @@ class XTTSTrainer:
                 self.stopping.best,
                 self.stopping.best_step,
             )
-        self._report()
         if self.data is not None and self.data.num_lost:
             log.warning("%d clips could no longer be read", self.data.num_lost)
         if not self._validator.is_up_to_date and self._validate(val_dataset):

@@ -59,7 +59,11 @@ class Validator:
         *,
         stop_when: Callable[[], bool],
     ) -> bool:
-        """Measure on the data set, or on our own clips; True if it is the best result yet."""
+        """Measure on the data set, or on our own clips; True if it is the best result yet.
+
+        A loss of no clip is no number, and one of fewer clips than before cannot be compared: they
+        are neither the best nor a validation without gain.
+        """
         measured = []
         with self._step.averaged_weights(), tf.device(self._device):
             for batch in self._batches(dataset):
@@ -70,11 +74,12 @@ class Validator:
                     measured.append(self.evaluate(micro_batch, step=iterations, training=False))
             means = weighted_mean(measured) if measured else {}
         self._validated_step = self._state.step
-        if not measured:
-            self._warn_of_no_batch()
-            return False
         losses = {name: float(value) for name, value in means.items()}
-        best = self._stopping.update(losses["loss"], step=self._state.step)
+        clips = losses.setdefault("weight", 1.0) if measured else 0.0
+        if not clips or not self._stopping.is_comparable(clips):
+            self._tell_incomplete(dataset, clips, run_log)
+            return False
+        best = self._stopping.update(losses["loss"], step=self._state.step, clips=clips)
         run_log.scalars(
             self._state.step, {f"validation/{n}": v for n, v in losses.items() if n != "weight"}
         )
@@ -113,7 +118,24 @@ class Validator:
         own = () if self._data is None else self._data.validation_batches()
         return map(self._prepare, iterate(own if dataset is None else dataset))
 
-    def _warn_of_no_batch(self) -> None:
-        if self._stopping.patience is not None and not self._warned:
-            self._warned = True
-            log.warning("There is no validation batch: early stopping has nothing to go by")
+    def _tell_incomplete(
+        self, dataset: Iterable[Any] | None, clips: float, run_log: RunLog
+    ) -> None:
+        """Say what came of a validation that counts for nothing."""
+        wanted, step = self._stopping.clips, self._state.step
+        if wanted is None and dataset is None and (self._data is None or not self._data.validation):
+            if self._stopping.patience is not None and not self._warned:
+                self._warned = True
+                log.warning("There is no validation batch: early stopping has nothing to go by")
+            return
+        run_log.event("incomplete_validation", step=step, clips=clips, wanted=wanted)
+        found = f"only {clips:g} of {wanted:g} clips" if clips and wanted else "not a single clip"
+        log.warning(
+            "Validation at step %d found %s: it is not counted. %s",
+            step,
+            found,
+            "Bring the validation data back"
+            if dataset is None
+            else "Give val_dataset a data set that can be read again and again, such as a list or "
+            "a tf.data.Dataset",
+        )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from myxtts.messages import harmless
+
 log = logging.getLogger(__name__)
 
 _said: set[str] = set()  # what is worth saying once
@@ -61,7 +63,7 @@ class _Formatter(logging.Formatter):
     """Lines as people grep for them: whole, never wrapped, and only what is amiss has a label."""
 
     def format(self, record: logging.LogRecord) -> str:
-        message = super().format(record)
+        message = harmless(super().format(record), lines=True)
         plain = record.levelno == logging.INFO
         return message if plain else f"{record.levelname}: {message}"
 

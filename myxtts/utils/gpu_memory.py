@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from myxtts.pipeline.devices import (
+    ROLES,
     DevicePlan,
     RoleName,
     configure_devices,
@@ -82,17 +83,8 @@ def detect_memory_leak(gpu_id: int, baseline_mb: float, threshold_mb: float = 20
 
     Take the baseline from `get_gpu_memory_info(gpu_id)["used_mb"]`, which reads the same source.
     """
-    growth = _read(gpu_id).used_mb - baseline_mb
-    if growth > threshold_mb:
-        log.warning(
-            "GPU %d holds %.0f MB more than its baseline of %.0f MB (threshold %.0f MB)",
-            gpu_id,
-            growth,
-            baseline_mb,
-            threshold_mb,
-        )
-        return True
-    return False
+    reading = _read(gpu_id)
+    return reading.has_grown(f"GPU {gpu_id}", baseline_mb=baseline_mb, threshold_mb=threshold_mb)
 
 
 def get_optimal_memory_limits(
@@ -105,9 +97,8 @@ def get_optimal_memory_limits(
 
 def _read(gpu_id: int, role: RoleName | None = None) -> MemoryReading:
     plan = configured_plan()
-    roles: tuple[RoleName, ...] = (role,) if role else ("data", "model")
     if plan is not None:
-        mine = [name for name in roles if plan.gpu(name) == gpu_id]
+        mine = [name for name in ((role,) if role else ROLES) if plan.gpu(name) == gpu_id]
         devices = {plan.device(name) for name in mine}
         if len(devices) == 1 or (mine and plan.simulated):  # a split card is read as a whole
             return read_role(plan, mine[0])
