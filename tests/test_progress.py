@@ -175,6 +175,17 @@ def test_the_rate_is_of_this_process_and_of_late(clock, lines):
     assert lines()[-1].startswith("Step 1323/1323 ")
 
 
+def test_a_step_told_again_is_none_slower_and_its_new_values_are_shown(clock, lines):
+    with TrainingProgress(total_steps=50) as progress:
+        for step in range(1, 8):
+            progress.update(step, values={"loss": 1.0} if step == 1 else None)
+            clock.now += 1
+        clock.now += 60  # a long validation
+        progress.update(7, values={"loss": 0.5})
+        assert progress.steps_per_second == pytest.approx(1)
+    assert lines()[-1] == "Step 7/50  loss 0.5000  1.00 steps/s  ETA 0:00:43"
+
+
 def test_slow_steps_still_have_a_rate(clock):
     progress = TrainingProgress(total_steps=100)
     for step in range(1, 20):

@@ -95,12 +95,10 @@ def native_paths(table: ClipTable, *, on_clip: Callable[[], None] = lambda: None
             return str(source)
         key = f"{DECODING}\0{path}\0{stamp_of(source)}"
         target = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.wav"
-        if not _is_whole(target, least=int(least[clip])):
+        if not target.exists():
             wave = try_decode(table, clip, least=int(least[clip]))
             try:
-                if isinstance(wave, str):
-                    target.unlink(missing_ok=True)
-                else:
+                if not isinstance(wave, str):
                     _write_wav(target, wave)
             except (OSError, soundfile.SoundFileError) as error:
                 raise _not_writable(folder, error) from error
@@ -125,22 +123,9 @@ def stamp_of(path: Path) -> str:
     return f"{stat.st_size}:{stat.st_mtime_ns}"
 
 
-def _is_ours(sound: soundfile.SoundFile) -> bool:
-    return (sound.subtype, sound.channels, sound.samplerate) == ("PCM_16", 1, SAMPLE_RATE)
-
-
-def _is_whole(path: Path, *, least: int) -> bool:
-    """Whether a converted file is as it was written, as far as its header tells."""
-    try:
-        with soundfile.SoundFile(path) as sound:
-            return _is_ours(sound) and sound.frames >= least
-    except UNREADABLE:
-        return False
-
-
 def _read_wav(path: Path) -> Wave:
     with soundfile.SoundFile(path) as sound:
-        if _is_ours(sound):
+        if (sound.subtype, sound.channels, sound.samplerate) == ("PCM_16", 1, SAMPLE_RATE):
             wave: Wave = sound.read(dtype="int16")
             return wave
     return decode(path)  # replaced by another kind of file since it was checked
