@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from myxtts.data import features
+from myxtts.data.audio import num_frames
 from myxtts.data.pitch import Heard, pitches
 
 # What the model's own step needs of a host batch as it is.
@@ -42,8 +43,6 @@ def make_device_stage(
         if varied.gain_db:
             waves = _change_level(waves, _salted(batch["seed"], 1), varied.gain_db)
             references = _change_level(references, _salted(batch["seed"], 2), varied.gain_db)
-        mask = features.frame_mask(waves, lengths)
-        reference_mask = features.frame_mask(references, reference_lengths)
         # Of the reference only statistics are taken: each value is heard in one frame and stands
         # for two.
         asked = [Heard(waves, lengths), Heard(references, reference_lengths, every=2)]
@@ -52,14 +51,14 @@ def make_device_stage(
             references = _add_noise(references, batch["seed"], varied.noise_db)
         return {
             "mels": features.log_mel(waves, lengths, by_row=not on_gpu),
-            "mel_lengths": tf.reduce_sum(tf.cast(mask, tf.int32), axis=1),
+            "mel_lengths": features.real_frames(lengths),
             "pitch": pitch,
             "voiced": voiced,
             "reference_mels": features.log_mel(
                 references, reference_lengths, precise=False, by_row=not on_gpu
             ),
-            "reference_pitch": tf.repeat(heard, 2, axis=1)[:, : reference_mask.shape[1]],
-            "reference_lengths": tf.reduce_sum(tf.cast(reference_mask, tf.int32), axis=1),
+            "reference_pitch": tf.repeat(heard, 2, axis=1)[:, : num_frames(references.shape[1])],
+            "reference_lengths": features.real_frames(reference_lengths),
             **{name: batch[name] for name in PASSED_ON},
         }
 
