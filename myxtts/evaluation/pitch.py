@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from myxtts.data import features
 from myxtts.data.audio import SAMPLE_RATE, num_frames
+from myxtts.data.pitch import pitch as find_pitch
 
 Floats = npt.NDArray[np.float32]
 
@@ -36,7 +37,7 @@ def analyse(wave: npt.ArrayLike) -> Sound:
 
 @tf.function(autograph=False)  # type: ignore[untyped-decorator]
 def _analyse(waves: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    pitch, _ = features.pitch(waves, lengths)
+    pitch, _ = find_pitch(waves, lengths)
     return features.log_mel(waves, lengths), pitch
 
 

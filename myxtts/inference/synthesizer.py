@@ -14,6 +14,7 @@ from typing_extensions import Self
 
 from myxtts.data import features
 from myxtts.data.audio import REFERENCE_SAMPLES
+from myxtts.data.pitch import pitch as find_pitch
 from myxtts.data.waves import decode
 from myxtts.errors import ConfigError, DataError
 from myxtts.inference.references import Recording, read_references
@@ -255,7 +256,7 @@ class Synthesizer:
     def _hear(self, wave: tf.Tensor, length: tf.Tensor) -> Voice:
         floats = tf.cast(wave, tf.float32) / 32768.0
         mask = features.frame_mask(floats, length)
-        pitch, _ = features.pitch(floats, length)
+        pitch, _ = find_pitch(floats, length)
         frames = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
         return self.model.listen(features.log_mel(floats, length), frames, pitch)
 
