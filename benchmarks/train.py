@@ -106,8 +106,8 @@ class Workshop:
 
         tf.config.threading.set_intra_op_parallelism_threads(threads)
 
-        from myxtts.data.device_stage import make_device_stage
         from myxtts.data.training_data import prepare_training
+        from myxtts.features.device_stage import make_device_stage
         from myxtts.models.xtts import XTTS
         from myxtts.training.setup import make_model
 

@@ -119,7 +119,7 @@ def _hum_clips(folder: Path) -> Path:
     import soundfile
 
     from myxtts.checks.probe import synthetic_waveforms
-    from myxtts.data.audio import SAMPLE_RATE
+    from myxtts.features.audio import SAMPLE_RATE
 
     (folder / "wavs").mkdir(parents=True)
     (batch,) = synthetic_waveforms(1, batch_size=8)

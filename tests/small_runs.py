@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.data.audio import SAMPLE_RATE
+from myxtts.features.audio import SAMPLE_RATE
 from myxtts.models.weights import weight_names
 from myxtts.runs.checkpoints import CheckpointStore
 from myxtts.text.tokenizers import CharacterTokenizer, Tokenizer

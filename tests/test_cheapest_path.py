@@ -8,7 +8,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from myxtts.data.cheapest_path import GRAIN, path_by_frame, paths_in_blocks, to_grain
+from myxtts.features.cheapest_path import GRAIN, path_by_frame, paths_in_blocks, to_grain
 
 PLACES = np.round(0.6 * np.log2(np.arange(1, 9) / 2 + 1) / GRAIN) * np.float32(GRAIN)
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.data.audio import NUM_MELS
 from myxtts.errors import ConfigError, MemoryBudgetError, StageStalledError, TrainingDivergedError
+from myxtts.features.audio import NUM_MELS
 from myxtts.runs.checkpoints import CheckpointStore
 from myxtts.training.trainer import XTTSTrainer
 from tests import runs

@@ -10,8 +10,8 @@ import pytest
 import soundfile
 import tensorflow as tf
 
-from myxtts.data import features
-from myxtts.data.pitch import pitch as find_pitch
+from myxtts.features import mels
+from myxtts.features.pitch import pitch as find_pitch
 from myxtts.text import espeak
 
 librosa = pytest.importorskip("librosa")
@@ -61,10 +61,10 @@ def clips() -> list[np.ndarray]:
 @pytest.mark.parametrize("filling", [0.0, 0.7])
 def test_log_mels_equal_librosas_whatever_stands_in_the_padding(clips, filling, jit_compile):
     waves, lengths = padded(clips, max(map(len, clips)) + 3000, filling)
-    ours = tf.function(features.log_mel, jit_compile=jit_compile)(waves, lengths).numpy()
+    ours = tf.function(mels.log_mel, jit_compile=jit_compile)(waves, lengths).numpy()
     for row, wave in zip(ours, clips, strict=True):
         expected = librosa_log_mel(wave)
-        assert len(expected) == features.num_frames(len(wave))
+        assert len(expected) == mels.num_frames(len(wave))
         np.testing.assert_allclose(row[: len(expected)], expected, atol=1e-3)
         assert (row[len(expected) :] == np.float32(np.log(1e-5))).all()
 
@@ -74,14 +74,14 @@ def test_log_mels_of_any_length_equal_librosas(length):
     wave = np.random.default_rng(length).normal(0, 0.1, length).astype(np.float32)
     waves, lengths = padded([wave], 8192, 0.3)
     expected = librosa_log_mel(wave)
-    ours = features.log_mel(waves, lengths)[0, : len(expected)].numpy()
+    ours = mels.log_mel(waves, lengths)[0, : len(expected)].numpy()
     np.testing.assert_allclose(ours, expected, atol=1e-3)
 
 
 def test_a_masked_row_is_silence():
     waves, _ = padded([np.ones(5000, np.float32)], 8192)
-    mels = features.log_mel(waves, tf.constant([0]))
-    assert (mels.numpy() == np.float32(np.log(1e-5))).all()
+    silence = mels.log_mel(waves, tf.constant([0]))
+    assert (silence.numpy() == np.float32(np.log(1e-5))).all()
     assert not find_pitch(waves, tf.constant([0]))[1].numpy().any()
 
 

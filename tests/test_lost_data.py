@@ -11,8 +11,8 @@ import pytest
 import soundfile
 import tensorflow as tf
 
-from myxtts.data.audio import SAMPLE_RATE
 from myxtts.errors import DataError, TrainingDivergedError
+from myxtts.features.audio import SAMPLE_RATE
 from myxtts.runs.checkpoints import CheckpointStore
 from myxtts.training.samples import Sampler
 from tests import runs

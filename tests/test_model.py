@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from myxtts.config.config import ModelConfig
-from myxtts.data.audio import NUM_MELS
-from myxtts.data.features import mel_matrix
+from myxtts.features.audio import NUM_MELS
+from myxtts.features.mels import mel_matrix
 from myxtts.models import xtts
 from myxtts.models.alignment import (
     alignment_from_durations,

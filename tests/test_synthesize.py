@@ -13,8 +13,8 @@ import pytest
 import soundfile
 
 from myxtts.cli.app import main
-from myxtts.data.audio import SAMPLE_RATE
 from myxtts.errors import DataError
+from myxtts.features.audio import SAMPLE_RATE
 from myxtts.inference import Synthesizer, audio_files, export_voice
 from myxtts.inference.audio_files import write_stream
 from myxtts.inference.script import PAUSES

@@ -19,12 +19,12 @@ from tensorflow.python.framework import kernels, op_def_registry, tensor_util
 MANY = 1000  # elements from which the host's slowness shows
 # No kernel runs for these: they name, view or pass on what is there.
 FREE = frozenset(
-    "Const Placeholder Identity IdentityN NoOp Reshape ExpandDims Squeeze StopGradient "
-    "PreventGradient Shape ShapeN Size Rank ReadVariableOp VarHandleOp "
-    "StatelessWhile While StatelessIf If PartitionedCall StatefulPartitionedCall".split()
+    """
+    Const Placeholder Identity IdentityN NoOp Reshape ExpandDims Squeeze StopGradient
+    PreventGradient Shape ShapeN Size Rank ReadVariableOp VarHandleOp
+    StatelessWhile While StatelessIf If PartitionedCall StatefulPartitionedCall
+    """.split()  # noqa: SIM905 - a long list of words
 )
-# TensorLists are handles on the host; what they hold stays on the device, and is copied.
-LISTS_COPY = frozenset("TensorListStack TensorListFromTensor TensorListSetItem".split())
 BODIES = {"body": True, "cond": True, "then_branch": False, "else_branch": False, "f": False}
 
 
@@ -120,7 +120,7 @@ def _counts_rounds(operation: Any) -> bool:
 def _kernels(kind: str) -> tuple[Any, ...]:
     found = kernels.get_registered_kernels_for_op(kind).kernel
     gpu = [kernel for kernel in found if kernel.device_type == "GPU"]
-    return tuple([*gpu, *(kernel for kernel in found if kernel.device_type == "DEFAULT")])
+    return (*gpu, *(kernel for kernel in found if kernel.device_type == "DEFAULT"))
 
 
 def gpu_kernel(operation: Any) -> Any | None:

@@ -204,7 +204,7 @@ def check_model(target: Target) -> str:
     import numpy as np
 
     from myxtts.checks.probe import ProbeModel
-    from myxtts.data.audio import NUM_MELS
+    from myxtts.features.audio import NUM_MELS
     from myxtts.training.step import TrainStep
 
     step = TrainStep(ProbeModel(), device=plan.model_device, learning_rate=1e-3)

@@ -13,9 +13,9 @@ import keras
 import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig, XTTSConfig
-from myxtts.data.device_stage import Augmentation, make_device_stage
 from myxtts.data.training_data import TrainingData, prepare_training
 from myxtts.errors import ConfigError, DeviceError
+from myxtts.features.device_stage import Augmentation, make_device_stage
 from myxtts.inference.voice_files import VoiceFiles, load_voice
 from myxtts.pipeline.devices import DevicePlan, Mode
 from myxtts.runs.checkpoints import Checkpoint, load_checkpoint

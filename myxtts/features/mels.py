@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 import tensorflow as tf
 
-from myxtts.data.audio import FFT, HOP, NUM_MELS, SAMPLE_RATE, num_frames
+from myxtts.features.audio import FFT, HOP, NUM_MELS, SAMPLE_RATE, num_frames
 
 MEL_FMAX = 8000.0
 MEL_BINS = int(MEL_FMAX * FFT / SAMPLE_RATE) + 1  # no mel filter looks at the bins above

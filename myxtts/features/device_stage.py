@@ -7,9 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from myxtts.data import features
-from myxtts.data.audio import num_frames
-from myxtts.data.pitch import Heard, pitches
+from myxtts.features import mels
+from myxtts.features.audio import num_frames
+from myxtts.features.pitch import Heard, pitches
 
 # What the model's own step needs of a host batch as it is.
 PASSED_ON = ("tokens", "token_lengths", "languages", "seed")
@@ -50,15 +50,15 @@ def make_device_stage(
         if varied.noise_db is not None:  # behind the pitch, which stays that of the voice
             references = _add_noise(references, batch["seed"], varied.noise_db)
         return {
-            "mels": features.log_mel(waves, lengths, by_row=not on_gpu),
-            "mel_lengths": features.real_frames(lengths),
+            "mels": mels.log_mel(waves, lengths, by_row=not on_gpu),
+            "mel_lengths": mels.real_frames(lengths),
             "pitch": pitch,
             "voiced": voiced,
-            "reference_mels": features.log_mel(
+            "reference_mels": mels.log_mel(
                 references, reference_lengths, precise=False, by_row=not on_gpu
             ),
             "reference_pitch": tf.repeat(heard, 2, axis=1)[:, : num_frames(references.shape[1])],
-            "reference_lengths": features.real_frames(reference_lengths),
+            "reference_lengths": mels.real_frames(reference_lengths),
             **{name: batch[name] for name in PASSED_ON},
         }
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from myxtts.data.audio import HOP, SAMPLE_RATE
-from myxtts.data.cheapest_path import GRAIN, path_by_frame, paths_in_blocks, to_grain
-from myxtts.data.features import frame_mask, side_by_side
+from myxtts.features.audio import HOP, SAMPLE_RATE
+from myxtts.features.cheapest_path import GRAIN, path_by_frame, paths_in_blocks, to_grain
+from myxtts.features.mels import frame_mask, side_by_side
 
 # Pitch is found at half the rate, where the lags of a voice are few.
 PITCH_DECIMATION = 2
