@@ -38,11 +38,27 @@ def failing_source(count: int):
     raise ZeroDivisionError("division by zero")
 
 
+@pytest.fixture
+def stages(monkeypatch):
+    """What makes the pipeline do this work in that stage, as its arguments."""
+
+    def stages(where, work):
+        if where != "transfer":
+            return {"process": work} if where == "process" else {}
+        copy = engine.copy_to_model_device
+        monkeypatch.setattr(engine, "copy_to_model_device", lambda b, plan: copy(work(b), plan))
+        return {}
+
+    return stages
+
+
 @pytest.mark.parametrize("where", ["source", "process", "transfer"])
 @pytest.mark.parametrize("good_batches", [0, 5])
-def test_failure_in_a_stage_reaches_the_consumer_with_its_own_traceback(plan, where, good_batches):
+def test_failure_in_a_stage_reaches_the_consumer_with_its_own_traceback(
+    plan, where, good_batches, stages
+):
     source = failing_source(good_batches) if where == "source" else numbers(50)
-    stages = {} if where == "source" else {where: fail_at(good_batches)}
+    stages = stages(where, fail_at(good_batches))
     with ProducerConsumerPipeline(source, plan=plan, model_start_delay=0, **stages) as batches:
         with pytest.raises(ZeroDivisionError, match="by zero") as failure:
             values(batches)
@@ -99,7 +115,7 @@ def test_consumer_that_leaves_early_ends_everything_within_two_seconds(plan):
 
 
 @pytest.mark.parametrize("where", ["read", "process", "transfer"])
-def test_a_stuck_stage_is_named_by_the_watchdog_with_its_stack(plan, where, caplog):
+def test_a_stuck_stage_is_named_by_the_watchdog_with_its_stack(plan, where, caplog, stages):
     release = threading.Event()
 
     def wait_for_ever(batch):
@@ -107,7 +123,7 @@ def test_a_stuck_stage_is_named_by_the_watchdog_with_its_stack(plan, where, capl
         return batch
 
     source = map(wait_for_ever, numbers(3)) if where == "read" else numbers(3)
-    stages = {} if where == "read" else {where: wait_for_ever}
+    stages = stages(where, wait_for_ever)
     pipeline = ProducerConsumerPipeline(
         source, plan=plan, model_start_delay=0, stall_timeout=0.4, **stages
     )

@@ -18,7 +18,7 @@ from tests import runs
 
 pytestmark = pytest.mark.usefixtures("one_stage", "every_line")
 
-STEPS = 12
+STEPS = 40  # far more than are ever read ahead
 NO_READ_AHEAD = {"pipeline_buffer_size": 1, "prefetch_buffer_size": 1, "pipeline_depth": 1}
 
 
@@ -45,7 +45,7 @@ def test_data_that_goes_away_stops_the_run_which_then_goes_on_as_if_nothing_happ
     run, trainer_in, data, grad_accum
 ):
     settings = {"data": {"train_data": data, **NO_READ_AHEAD}, "grad_accum": grad_accum}
-    settings |= {"max_steps": STEPS, "checkpoint_steps": 5}
+    settings |= {"max_steps": STEPS, "checkpoint_steps": 15}
     whole = run.with_name("whole")
     trainer_in(whole, **settings).train()
     after = []
