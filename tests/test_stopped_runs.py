@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from myxtts.models.weights import named_weights
@@ -21,18 +20,6 @@ from tests import runs
 from tests.support import ROOT
 
 SOON_S = 5.0
-
-
-@pytest.fixture
-def run(tmp_path):
-    return tmp_path / "run"
-
-
-@pytest.fixture
-def trainer_in():
-    trainers = runs.Trainers()
-    yield trainers
-    trainers.close()
 
 
 def saved_steps(run: Path) -> list[int]:
