@@ -115,7 +115,7 @@ def _steps(cells: tf.Tensor) -> tf.Tensor:
 def _refine(cost: tf.Tensor, lag: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The aperiodicity at each frame's lag, and the lag between samples by a parabola."""
     around = tf.gather(cost, lag[..., None] + np.array([-1, 0, 1]), batch_dims=2)
-    left, here, right = around[..., 0], around[..., 1], around[..., 2]
+    left, here, right = tf.unstack(around, axis=-1)
     bend = left - 2.0 * here + right
     shift = tf.where(bend > 1e-6, 0.5 * (left - right) / tf.maximum(bend, 1e-6), 0.0)
     return here, tf.cast(lag, tf.float32) + tf.clip_by_value(shift, -0.5, 0.5)
