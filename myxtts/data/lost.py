@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOOKED_AT = 100  # clips, once one is lost: has all of the data gone?
+LOOK_S = 5.0  # at most, for the others once a clip is lost
+LOOK_SHARE = 0.1  # of the time may be spent on looking
 
 
 def least_samples(table: ClipTable) -> Ints:
@@ -54,7 +56,11 @@ class LostClips:
         self._is_lost = np.zeros(len(table), np.bool_)
         self._last = ""  # the newest in words
         self._news = False
+        self._look_again = 0.0
         self._lock = threading.Lock()  # clips are read by many threads
+        # In no order, so that even a look cut short tells of all. Converted ones can be made anew.
+        native = np.flatnonzero(table.native[:num_counted]) if files else np.zeros(0, np.int64)
+        self._watched: Ints = np.random.default_rng(0).permutation(native)
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._is_lost))
@@ -88,11 +94,16 @@ class LostClips:
         )
 
     def refuse_too_many(self, max_share: float) -> None:
-        """Stop a run that has lost more than this share of its clips, or is about to."""
-        if self._news:
-            self._news = False
-            self._refuse_gone()
-        lost = int(np.count_nonzero(self._is_lost[: self._num_counted]))
+        """Stop a run that has lost more than this share of its clips, or all of them."""
+        if self._news and time.monotonic() >= self._look_again:
+            self._look_around(max_share)
+        self._refuse(self._num_lost, max_share)
+
+    @property
+    def _num_lost(self) -> int:
+        return int(np.count_nonzero(self._is_lost[: self._num_counted]))
+
+    def _refuse(self, lost: int, max_share: float) -> None:
         if lost > max_share * self._num_counted or lost == self._num_counted:
             raise self.error(
                 f"{lost} of {self._num_counted} training clips "
@@ -126,20 +137,27 @@ class LostClips:
             "command: it goes on from the checkpoint; what is gone for good it leaves out",
         )
 
-    def _refuse_gone(self) -> None:
-        """Look at clips from all over: where most have gone with the one, nothing more is trained.
+    def _look_around(self, max_share: float) -> None:
+        """See at once which others have gone with a lost clip: a disk goes away as a whole.
 
-        Else a disk that goes away would be noticed only batches later.
+        Met one by one they would cost a batch each, and some batches be trained on before too many
+        are known.
         """
-        if not self._files:
-            return
-        some = np.unique(np.linspace(0, self._num_counted - 1, LOOKED_AT).astype(np.int64))
-        gone = sum(not self._is_there(int(clip)) for clip in some)
-        if 2 * gone > len(some):
-            raise self.error(
-                f"The training data has gone: {gone} of {len(some)} clips looked at are no longer "
-                "there."
-            )
+        began = time.monotonic()
+        self._news = False
+        watched = self._watched[~self._is_lost[self._watched]]
+        gone, looked = [], 0
+        for looked, clip in enumerate(watched.tolist(), start=1):
+            if not self._is_there(clip):
+                gone.append(clip)
+            if looked % 100 == 0 and time.monotonic() - began > LOOK_S:
+                break
+        self._look_again = time.monotonic() + (time.monotonic() - began) / LOOK_SHARE
+        if gone:
+            self._refuse(self._num_lost + len(gone) * len(watched) // looked, max_share)
+        for clip in gone:
+            self.add(clip, "it is no longer there, or has shrunk")
+        self._news = False
 
     def _is_there(self, clip: int) -> bool:
         try:
