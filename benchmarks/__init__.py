@@ -1,1 +1,4 @@
-"""Measurements, each run as `python -m benchmarks.NAME`; compare within one run, as a ratio."""
+"""Measurements, each run as `python -m benchmarks.NAME`; compare within one run, as a ratio.
+
+`feeding` is what `train` measures with.
+"""

@@ -109,7 +109,7 @@ def scipy_mels(waves: np.ndarray) -> np.ndarray:
     """As one writes it by hand: 12 times as fast as scipy.signal.ShortTimeFFT."""
     import scipy
 
-    from myxtts.data.features import mel_matrix
+    from myxtts.features.mels import mel_matrix
 
     window = scipy.signal.get_window("hann", FFT).astype(np.float32)
 
@@ -149,7 +149,7 @@ def our_mels(waves: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """The device stage's own; its input lies on the device, as a peer's lies in an array."""
     import tensorflow as tf
 
-    from myxtts.data.features import log_mel
+    from myxtts.features.mels import log_mel
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)

@@ -40,10 +40,10 @@ from myxtts.corpora.demo import (
     speak_clip,
 )
 from myxtts.corpora.demo_sentences import HELD_OUT_SLOTS, SLOTS, draw_slot_sentences
-from myxtts.data.audio import SAMPLE_RATE
 from myxtts.data.manifests import read_manifest
 from myxtts.errors import DataError, MyXTTSError
 from myxtts.evaluation.recognition import ClosedSetRecogniser
+from myxtts.features.audio import SAMPLE_RATE
 
 NEW, UNSEEN, ORIGINAL, WRONG = "new sentences", "unseen words", "original audio", "wrong sentence"
 BARS = {NEW: (">=", 0.90), UNSEEN: (">=", 0.80), ORIGINAL: (">=", 0.95), WRONG: ("<=", 0.10)}

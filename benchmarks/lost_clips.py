@@ -24,9 +24,9 @@ import numpy as np
 import soundfile
 
 from myxtts.config.config import DataConfig
-from myxtts.data.audio import SAMPLE_RATE
 from myxtts.data.loader import LoaderState
 from myxtts.data.training_data import TrainingData, prepare_training
+from myxtts.features.audio import SAMPLE_RATE
 
 BAR = 0.95
 TURN_BATCHES = 25

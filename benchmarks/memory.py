@@ -20,7 +20,7 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from myxtts.config.config import ModelConfig, XTTSConfig
-from myxtts.data.audio import REFERENCE_FRAMES
+from myxtts.features.audio import REFERENCE_FRAMES
 from myxtts.pipeline.process import M_TRIM_THRESHOLD
 from myxtts.profiling.model_memory import BatchShape, step_memory
 

@@ -15,6 +15,7 @@ import os
 import pty
 import random
 import re
+import select
 import signal
 import statistics
 import subprocess
@@ -96,19 +97,24 @@ class Training:
             os.environ.update(TERM="dumb", TF_CPP_MIN_LOG_LEVEL="3")
             command = [sys.executable, "-m", "myxtts", "train", "--config", str(config)]
             os.execv(sys.executable, command)
+        self._hang_up = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self._code: int | None = None
 
     def _read(self) -> None:
-        with contextlib.suppress(OSError):  # the terminal is closed, from here or from there
-            while some := os.read(self._terminal, 65536):
-                self.shown += some
+        # One thread reads and closes: while a read waits, a terminal is not really closed.
+        with contextlib.suppress(OSError):  # the other end is closed
+            while not self._hang_up.is_set():
+                if select.select([self._terminal], [], [], 0.02)[0]:
+                    self.shown += os.read(self._terminal, 65536)
+        os.close(self._terminal)
 
     def stop(self, how: str) -> None:
         """Ask it to, or close its terminal."""
         if how == "closed terminal":
-            os.close(self._terminal)
+            self._hang_up.set()
+            self._reader.join()
         else:
             os.kill(self.pid, getattr(signal, how))
 

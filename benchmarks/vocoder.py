@@ -26,8 +26,8 @@ import numpy as np  # noqa: E402
 import soundfile  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from myxtts.data import features  # noqa: E402
-from myxtts.data.audio import FFT, HOP, SAMPLE_RATE  # noqa: E402
+from myxtts.features import mels  # noqa: E402
+from myxtts.features.audio import FFT, HOP, SAMPLE_RATE  # noqa: E402
 from myxtts.inference.vocoder import GriffinLim  # noqa: E402
 from myxtts.text import espeak  # noqa: E402
 
@@ -49,7 +49,7 @@ Speak = Callable[[np.ndarray], np.ndarray]
 
 
 def log_mel(wave: np.ndarray) -> np.ndarray:
-    mel: np.ndarray = features.log_mel(tf.constant(wave[None]), tf.constant([len(wave)]))[0].numpy()
+    mel: np.ndarray = mels.log_mel(tf.constant(wave[None]), tf.constant([len(wave)]))[0].numpy()
     return mel
 
 
@@ -83,7 +83,7 @@ def ours(iterations: int) -> Speak:
 def librosas(iterations: int) -> Speak:
     def speak(mel: np.ndarray) -> np.ndarray:
         magnitude = librosa.feature.inverse.mel_to_stft(
-            np.exp(mel.T), sr=SAMPLE_RATE, n_fft=FFT, power=1.0, fmax=features.MEL_FMAX
+            np.exp(mel.T), sr=SAMPLE_RATE, n_fft=FFT, power=1.0, fmax=mels.MEL_FMAX
         )
         return np.asarray(
             librosa.griffinlim(

@@ -54,10 +54,10 @@ from myxtts.corpora.demo import (
 )
 from myxtts.corpora.demo_sentences import HELD_OUT_SLOTS, SLOTS, draw_slot_sentences
 from myxtts.corpora.many_voices import trained_voices, unseen_voices
-from myxtts.data.audio import SAMPLE_RATE
 from myxtts.data.manifests import read_manifest
 from myxtts.errors import DataError, MyXTTSError
 from myxtts.evaluation.recognition import ClosedSetRecogniser
+from myxtts.features.audio import SAMPLE_RATE
 
 TRAINED, UNSEEN = "trained voices", "unseen voices"
 NUM_TRAINED = 24  # voices of the training set that are tested; with the unseen all are candidates

@@ -18,9 +18,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run from a fr
 
 import numpy as np
 
-from myxtts.cli.output import start_logging
 from myxtts.errors import MyXTTSError
 from myxtts.pipeline import ProducerConsumerPipeline, configure_devices
+from myxtts.utils.commons import setup_logging
 
 SIDE = 32  # pixels
 NAMES = ("horizontal stripes", "vertical stripes")
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--simulate", action="store_true", help="two CPU devices instead of GPUs")
     parser.add_argument("--steps", type=int, default=150)
     asked = parser.parse_args(arguments)
-    start_logging()
+    setup_logging()
 
     plan = configure_devices(asked.data_gpu, asked.model_gpu, simulate=asked.simulate)
     model, step = make_model_and_step(plan.model_device)

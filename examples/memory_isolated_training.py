@@ -15,10 +15,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run from a fresh clone
 
-from myxtts.cli.output import start_logging
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSConfig
 from myxtts.errors import MyXTTSError
 from myxtts.pipeline.devices import machine_cards
+from myxtts.utils.commons import setup_logging
 from myxtts.utils.gpu_memory import get_optimal_memory_limits, setup_gpu_memory_isolation
 
 # So small that it starts at once; it shows the way and learns nothing.
@@ -28,7 +28,7 @@ TOY = ModelConfig(encoder_dim=16, encoder_blocks=1, decoder_dim=16, decoder_bloc
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the seven steps."""
     asked = _read_arguments(arguments)
-    start_logging()
+    setup_logging()
     with tempfile.TemporaryDirectory() as scratch:
         _run(asked, Path(scratch))
 
@@ -119,7 +119,7 @@ def _hum_clips(folder: Path) -> Path:
     import soundfile
 
     from myxtts.checks.probe import synthetic_waveforms
-    from myxtts.data.audio import SAMPLE_RATE
+    from myxtts.features.audio import SAMPLE_RATE
 
     (folder / "wavs").mkdir(parents=True)
     (batch,) = synthetic_waveforms(1, batch_size=8)

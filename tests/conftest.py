@@ -1,15 +1,21 @@
-"""Devices are configured once, before any test makes a tensor."""
+"""What tests of several modules are given. Devices are configured once, before the first tensor."""
 
 from __future__ import annotations
 
+import io
 import logging
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from myxtts.cli.app import main
 from myxtts.pipeline.devices import DevicePlan
 from myxtts.pipeline.hardware import HARDWARE
+from myxtts.runs.checkpoints import CheckpointStore
 from tests.support import simulated_plan
 
 PLAN = simulated_plan()  # whichever test runs first
@@ -26,7 +32,74 @@ def _own_logging() -> Iterator[None]:
     logger = logging.getLogger("myxtts")
     before = logger.handlers, logger.level, logger.propagate
     yield
-    logger.handlers, logger.level, logger.propagate = before
+    logger.handlers, level, logger.propagate = before
+    logger.setLevel(level)
+
+
+# -- training in this process --
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def trainer_in() -> Iterator[Callable[..., Any]]:
+    from tests import runs  # late: most tests need no trainer
+
+    trainers = runs.Trainers()
+    yield trainers
+    trainers.close()
+
+
+@pytest.fixture
+def one_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests import runs
+
+    runs.share_device_stage(monkeypatch)
+
+
+@pytest.fixture
+def every_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "myxtts")
+
+
+# -- what a run leaves --
+
+
+@pytest.fixture
+def store(run: Path) -> CheckpointStore:
+    return CheckpointStore(run / "checkpoints")
+
+
+@pytest.fixture
+def events_file(run: Path) -> Path:
+    return run / "events.jsonl"
+
+
+@pytest.fixture
+def warnings(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    caplog.set_level(logging.WARNING, logger="myxtts")
+    return lambda: [record.getMessage() for record in caplog.records]
+
+
+# -- the command line --
+
+
+@pytest.fixture
+def run_command(monkeypatch: pytest.MonkeyPatch, capsysbinary: Any) -> Callable[..., Any]:
+    """`myxtts ARGUMENTS` in this process: exit code, standard output, standard error."""
+
+    def run(*arguments: object, stdin: bytes = b"") -> tuple[Any, bytes, str]:
+        monkeypatch.setattr(sys, "argv", ["myxtts", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as over:
+            main()
+        out, err = capsysbinary.readouterr()
+        return over.value.code, out, err.decode()
+
+    return run
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

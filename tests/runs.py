@@ -15,8 +15,8 @@ import tensorflow as tf
 import yaml
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.audio import NUM_MELS, SAMPLE_RATE
-from myxtts.data.device_stage import make_device_stage
+from myxtts.features.audio import NUM_MELS, SAMPLE_RATE
+from myxtts.features.device_stage import make_device_stage
 from myxtts.runs.checkpoints import Checkpoint, CheckpointStore
 from myxtts.runs.events import read_events
 from myxtts.training import setup as setup_module
@@ -150,7 +150,7 @@ def weights(trainer: XTTSTrainer) -> np.ndarray[Any, Any]:
     return np.concatenate([np.ravel(v) for v in trainer.model.trainable_variables])
 
 
-_STAGE = make_device_stage(on_cpu=True)
+_STAGE = make_device_stage()
 
 
 def share_device_stage(monkeypatch: Any) -> None:

@@ -73,7 +73,7 @@ def sample_profile(name: str = "my <data>") -> Profile:
         ),
         best_layout="split",
         layout_reason=(Message("The split is {} times as fast as one device.", ("1.33",)),),
-        command="python train_main.py --num-workers 24",
+        command="myxtts train --num-workers 24",
         verdict=Message("The state of things."),
     )
     return Profile(

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import soundfile
 
-from myxtts.data.audio import SAMPLE_RATE
+from myxtts.features.audio import SAMPLE_RATE
+from myxtts.inference import export_voice
 from myxtts.models.weights import weight_names
 from myxtts.runs.checkpoints import CheckpointStore
 from myxtts.text.tokenizers import CharacterTokenizer, Tokenizer
@@ -40,6 +42,14 @@ def save_run(
             **(state or {}),
         },
     )
+    return folder
+
+
+def save_voice(folder: Path) -> Path:
+    """A folder with a run, its export `voice`, and the recording `reference.wav`."""
+    save_run(folder / "run")
+    export_voice(folder / "run", folder / "voice")
+    soundfile.write(folder / "reference.wav", hum(), SAMPLE_RATE)
     return folder
 
 

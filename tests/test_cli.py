@@ -114,11 +114,10 @@ def test_a_demo_that_cannot_write_says_so_before_it_trains(tmp_path):
 
 def test_what_the_system_refuses_is_said_without_a_traceback():
     name = "x" * 300
-    for arguments in (["export", "nowhere", name], ["data", "check", name]):
-        result = run_python(["-m", "myxtts", *arguments])
-        assert result.returncode == 2
-        assert "File name too long\n  try: a shorter name" in result.stderr
-        assert "Traceback" not in result.stderr
+    result = run_python(["-m", "myxtts", "export", "nowhere", name])
+    assert result.returncode == 2
+    assert "File name too long\n  try: a shorter name" in result.stderr
+    assert "Traceback" not in result.stderr
     with open("/dev/full", "w") as full:
         program = [sys.executable, "-m", "myxtts", "train", "--print-config"]
         done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True)

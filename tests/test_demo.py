@@ -8,7 +8,7 @@ import pytest
 import soundfile
 
 from myxtts.cli import demo as command
-from myxtts.data.audio import SAMPLE_RATE
+from myxtts.features.audio import SAMPLE_RATE
 from myxtts.text import espeak
 from tests.support import run_python
 

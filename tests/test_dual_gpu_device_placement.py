@@ -19,8 +19,8 @@ import tensorflow as tf
 
 from myxtts.checks.probe import ProbeModel
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSConfig
-from myxtts.data.audio import NUM_MELS
 from myxtts.errors import DeviceError
+from myxtts.features.audio import NUM_MELS
 from myxtts.pipeline import ProducerConsumerPipeline
 from myxtts.training.step import TrainStep
 from myxtts.training.trainer import XTTSTrainer

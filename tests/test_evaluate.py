@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -22,11 +23,18 @@ from myxtts.evaluation.distortion import DECIBELS, compare, warp
 from myxtts.evaluation.held_out import NO_REFERENCE, HeldOut, SpokenClip, find_held_out
 from myxtts.evaluation.judge import _make_recogniser, said_words
 from myxtts.evaluation.pitch import Sound
-from myxtts.evaluation.results import FIRST_AUDIO, FIRST_AUDIO_MEANING, MEASURES
+from myxtts.evaluation.results import (
+    FIRST_AUDIO,
+    FIRST_AUDIO_MEANING,
+    MEASURES,
+    SYNTHESIS,
+    format_value,
+)
 from myxtts.inference import export_voice, load_voice
 from myxtts.pages.evaluation_words import PERSIAN
 from myxtts.text import espeak
 from tests.runs import make_clips
+from tests.sample_pages import sample_evaluation
 from tests.small_runs import save_run
 from tests.support import run_python
 
@@ -286,3 +294,24 @@ def test_help_and_wrong_flags_need_no_tensorflow(run, tmp_path, flags, message):
     assert result.stdout.endswith("loaded:\n")
     assert message in " ".join((result.stdout + result.stderr).split())
     assert result.returncode == (0 if flags == ["--help"] else 2)
+
+
+@pytest.mark.parametrize(
+    ("understood", "sentence"),
+    [(0.97, "about as well"), (0.85, "Most of it"), (0.2, "Much of it"), (None, "not measured")],
+)
+def test_a_sentence_says_good_or_bad_beside_the_recordings(understood, sentence):
+    evaluation = sample_evaluation()
+    clips = []
+    for clip in evaluation.clips:
+        marks = {
+            column: mark._replace(words=understood if column == SYNTHESIS else 1.0)
+            for column, mark in clip.marks.items()
+        }
+        clips.append(replace(clip, words="unseen", marks=marks))
+    assert sentence in replace(evaluation, clips=tuple(clips)).verdict()
+
+
+def test_a_handful_of_clips_gets_no_tenths_of_a_per_cent():
+    assert format_value(0.8, "share") == "80%"
+    assert format_value(0.007, "share") == "0.7%"

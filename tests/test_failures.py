@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.data.audio import NUM_MELS
 from myxtts.errors import ConfigError, MemoryBudgetError, StageStalledError, TrainingDivergedError
+from myxtts.features.audio import NUM_MELS
 from myxtts.runs.checkpoints import CheckpointStore
 from myxtts.training.trainer import XTTSTrainer
 from tests import runs
 from tests.support import pipeline_threads
+
+pytestmark = pytest.mark.usefixtures("one_stage")
 
 BROKEN = {"mels": np.full([2, 12, NUM_MELS], np.nan, np.float32)}
 
@@ -27,23 +29,6 @@ BROKEN = {"mels": np.full([2, 12, NUM_MELS], np.nan, np.float32)}
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     return runs.make_clips(tmp_path_factory.mktemp("data"), runs.TOO_FEW_TO_VALIDATE)
-
-
-@pytest.fixture(autouse=True)
-def _one_stage(monkeypatch):
-    runs.share_device_stage(monkeypatch)
-
-
-@pytest.fixture
-def run(tmp_path):
-    return tmp_path / "run"
-
-
-@pytest.fixture
-def trainer_in():
-    trainers = runs.Trainers()
-    yield trainers
-    trainers.close()
 
 
 # -- numbers that are not finite --

@@ -10,7 +10,8 @@ import pytest
 import soundfile
 import tensorflow as tf
 
-from myxtts.data import features
+from myxtts.features import mels
+from myxtts.features.pitch import pitch as find_pitch
 from myxtts.text import espeak
 
 librosa = pytest.importorskip("librosa")
@@ -60,10 +61,10 @@ def clips() -> list[np.ndarray]:
 @pytest.mark.parametrize("filling", [0.0, 0.7])
 def test_log_mels_equal_librosas_whatever_stands_in_the_padding(clips, filling, jit_compile):
     waves, lengths = padded(clips, max(map(len, clips)) + 3000, filling)
-    ours = tf.function(features.log_mel, jit_compile=jit_compile)(waves, lengths).numpy()
+    ours = tf.function(mels.log_mel, jit_compile=jit_compile)(waves, lengths).numpy()
     for row, wave in zip(ours, clips, strict=True):
         expected = librosa_log_mel(wave)
-        assert len(expected) == features.num_frames(len(wave))
+        assert len(expected) == mels.num_frames(len(wave))
         np.testing.assert_allclose(row[: len(expected)], expected, atol=1e-3)
         assert (row[len(expected) :] == np.float32(np.log(1e-5))).all()
 
@@ -73,22 +74,22 @@ def test_log_mels_of_any_length_equal_librosas(length):
     wave = np.random.default_rng(length).normal(0, 0.1, length).astype(np.float32)
     waves, lengths = padded([wave], 8192, 0.3)
     expected = librosa_log_mel(wave)
-    ours = features.log_mel(waves, lengths)[0, : len(expected)].numpy()
+    ours = mels.log_mel(waves, lengths)[0, : len(expected)].numpy()
     np.testing.assert_allclose(ours, expected, atol=1e-3)
 
 
 def test_a_masked_row_is_silence():
     waves, _ = padded([np.ones(5000, np.float32)], 8192)
-    mels = features.log_mel(waves, tf.constant([0]))
-    assert (mels.numpy() == np.float32(np.log(1e-5))).all()
-    assert not features.pitch(waves, tf.constant([0]))[1].numpy().any()
+    silence = mels.log_mel(waves, tf.constant([0]))
+    assert (silence.numpy() == np.float32(np.log(1e-5))).all()
+    assert not find_pitch(waves, tf.constant([0]))[1].numpy().any()
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_pitch_agrees_with_pyin_where_both_hear_a_voice(clips, jit_compile):
     clips = clips[:3]
     waves, lengths = padded(clips, max(map(len, clips)) + 3000, 0.7)
-    find = tf.function(features.pitch, jit_compile=jit_compile)
+    find = tf.function(find_pitch, jit_compile=jit_compile)
     pitch, voiced = (t.numpy() for t in find(waves, lengths))
     errors = []
     for row, heard, wave in zip(pitch, voiced, clips, strict=True):
@@ -106,7 +107,7 @@ def test_pitch_agrees_with_pyin_where_both_hear_a_voice(clips, jit_compile):
 def test_pitch_of_a_steady_hum_is_its_frequency(hertz):
     t = np.arange(22_050) / 22_050
     wave = sum(np.sin(2 * np.pi * hertz * k * t) / k for k in (1, 2, 3)).astype(np.float32) / 3
-    pitch, voiced = features.pitch(*padded([wave], 24_000))
+    pitch, voiced = find_pitch(*padded([wave], 24_000))
     inside = slice(5, 80)
     assert voiced.numpy()[0, inside].all()
     np.testing.assert_allclose(pitch.numpy()[0, inside], hertz, rtol=0.01)
@@ -114,8 +115,8 @@ def test_pitch_of_a_steady_hum_is_its_frequency(hertz):
 
 def test_pitch_of_every_second_frame_is_that_of_the_frames_it_names(clips):
     waves, lengths = padded(clips[:2], max(map(len, clips[:2])) + 3000)
-    pitch, voiced = (t.numpy()[:, ::2] for t in features.pitch(waves, lengths))
-    fewer, heard = (t.numpy() for t in features.pitch(waves, lengths, every=2))
+    pitch, voiced = (t.numpy()[:, ::2] for t in find_pitch(waves, lengths))
+    fewer, heard = (t.numpy() for t in find_pitch(waves, lengths, every=2))
     assert fewer.shape == pitch.shape
     assert (heard == voiced).mean() > 0.97
     both = heard & voiced
@@ -124,6 +125,6 @@ def test_pitch_of_every_second_frame_is_that_of_the_frames_it_names(clips):
 
 def test_noise_and_silence_have_no_pitch():
     noise = np.random.default_rng(0).normal(0, 0.1, 22_050).astype(np.float32)
-    _, voiced = features.pitch(*padded([noise, np.zeros(22_050, np.float32)], 22_050))
+    _, voiced = find_pitch(*padded([noise, np.zeros(22_050, np.float32)], 22_050))
     assert voiced.numpy()[0].mean() < 0.1
     assert not voiced.numpy()[1].any()

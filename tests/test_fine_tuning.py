@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 from myxtts.config.config import ModelConfig
-from myxtts.data.audio import NUM_MELS, REFERENCE_FRAMES
 from myxtts.data.feature_batches import batch_from_features
 from myxtts.errors import ConfigError, DataError
+from myxtts.features.audio import NUM_MELS, REFERENCE_FRAMES
 from myxtts.inference.voice_files import VoiceFiles
 from myxtts.models.weights import weight_names
 from myxtts.text.tokenizers import CharacterTokenizer, PhonemeTokenizer

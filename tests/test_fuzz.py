@@ -18,9 +18,9 @@ import pytest
 import soundfile
 
 from myxtts.config.config import DataConfig, XTTSConfig
-from myxtts.data.audio import SAMPLE_RATE
 from myxtts.data.prepare import prepare_data
 from myxtts.errors import MyXTTSError
+from myxtts.features.audio import SAMPLE_RATE
 from myxtts.inference.export import export_voice
 from myxtts.inference.voice_files import load_voice
 from myxtts.profiling.measurements import read_profile

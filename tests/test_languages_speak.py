@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from myxtts.data.audio import SAMPLE_RATE
 from myxtts.data.waves import decode
+from myxtts.features.audio import SAMPLE_RATE
 from myxtts.inference import Synthesizer
 from myxtts.inference.script import Delivery, write_utterance
 from myxtts.text import espeak

@@ -12,11 +12,11 @@ import tensorflow as tf
 
 from myxtts.config.config import DataConfig
 from myxtts.data import native_wav
-from myxtts.data.audio import SAMPLE_RATE
 from myxtts.data.loader import HostBatches, LoaderState
 from myxtts.data.lost import least_samples
 from myxtts.data.training_data import prepare_training
 from myxtts.errors import DataError
+from myxtts.features.audio import SAMPLE_RATE
 from tests import runs
 from tests.clips import as_bytes, clips_in, open_clips, plan_of, speak
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import shutil
 
 import numpy as np
@@ -11,11 +10,13 @@ import pytest
 import soundfile
 import tensorflow as tf
 
-from myxtts.data.audio import SAMPLE_RATE
 from myxtts.errors import DataError, TrainingDivergedError
+from myxtts.features.audio import SAMPLE_RATE
 from myxtts.runs.checkpoints import CheckpointStore
 from myxtts.training.samples import Sampler
 from tests import runs
+
+pytestmark = pytest.mark.usefixtures("one_stage", "every_line")
 
 STEPS = 40  # far more than are ever read ahead
 NO_READ_AHEAD = {"pipeline_buffer_size": 1, "prefetch_buffer_size": 1, "pipeline_depth": 1}
@@ -24,28 +25,6 @@ NO_READ_AHEAD = {"pipeline_buffer_size": 1, "prefetch_buffer_size": 1, "pipeline
 @pytest.fixture
 def data(tmp_path):
     return runs.make_clips(tmp_path / "data", runs.TOO_FEW_TO_VALIDATE)
-
-
-@pytest.fixture(autouse=True)
-def _one_stage(monkeypatch):
-    runs.share_device_stage(monkeypatch)
-
-
-@pytest.fixture(autouse=True)
-def _every_line(caplog):
-    caplog.set_level(logging.INFO, "myxtts")
-
-
-@pytest.fixture
-def run(tmp_path):
-    return tmp_path / "run"
-
-
-@pytest.fixture
-def trainer_in():
-    trainers = runs.Trainers()
-    yield trainers
-    trainers.close()
 
 
 def once(step, action):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.audio import SAMPLE_RATE
+from myxtts.features.audio import SAMPLE_RATE
 from myxtts.inference import Synthesizer
 from myxtts.runs.events import read_events
 from myxtts.training import XTTSTrainer

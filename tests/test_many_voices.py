@@ -11,9 +11,9 @@ from benchmarks import intelligibility
 from benchmarks import voices as benchmark
 from myxtts.cli import demo as command
 from myxtts.corpora import demo, demo_sentences, many_voices
-from myxtts.data.audio import SAMPLE_RATE
 from myxtts.data.manifests import read_manifest
 from myxtts.errors import DataError
+from myxtts.features.audio import SAMPLE_RATE
 from myxtts.inference.references import LEAST_SECONDS, read_references
 from myxtts.inference.vocoder import GriffinLim
 from myxtts.text import espeak

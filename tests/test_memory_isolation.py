@@ -17,8 +17,8 @@ import tensorflow as tf
 
 from myxtts.checks.probe import ProbeModel
 from myxtts.config.config import TrainingConfig, XTTSConfig
-from myxtts.data.audio import NUM_MELS
 from myxtts.errors import ConfigError, DataError, DeviceError, MemoryBudgetError
+from myxtts.features.audio import NUM_MELS
 from myxtts.models.xtts import XTTS
 from myxtts.pipeline import hardware
 from myxtts.runs.events import read_events

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from myxtts.config.config import ModelConfig, XTTSConfig
-from myxtts.data.device_stage import make_device_stage
 from myxtts.data.training_data import prepare_training
+from myxtts.features.device_stage import make_device_stage
 from myxtts.models.xtts import XTTS
 from myxtts.pipeline.budget import spec_bytes
 from myxtts.profiling.model_memory import (

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from myxtts.data.audio import SAMPLE_RATE
 from myxtts.data.waves import decode
+from myxtts.features.audio import SAMPLE_RATE
 from myxtts.models.mels import normalize
 from myxtts.runs.events import read_events
 from tests.support import run_python

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from myxtts.data.audio import SAMPLE_RATE
 from myxtts.errors import DataError
+from myxtts.features.audio import SAMPLE_RATE
 from myxtts.inference.references import read_references
 from tests.small_runs import hum
 

@@ -24,7 +24,7 @@ REST = [line for line in LINES[len(DEVICES) :] if not line.startswith(ELSEWHERE)
 
 def shape(line: str) -> str:
     """A line without its numbers and without the devices that stand in."""
-    return re.sub(r"\d+(\.\d+)?", "N", re.sub(r" \(simulated [^)]*\)", "", line))
+    return re.sub(r"\d+(\.\d+)?", "N", re.sub(r" \(simulated[^)]*\)", "", line))
 
 
 def test_two_gpus_say_what_the_guide_says(caplog):

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-import sys
 
 import numpy as np
 import pytest
@@ -16,17 +15,15 @@ import soundfile
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.errors import ConfigError
 from myxtts.models.weights import weight_names
 from myxtts.models.xtts import XTTS
-from myxtts.pipeline.engine import ProducerConsumerPipeline
 from myxtts.runs.checkpoints import CheckpointStore
 from myxtts.runs.events import read_events
-from myxtts.training import make_trainer, setup
-from myxtts.training import trainer as trainer_module
+from myxtts.training import make_trainer
 from myxtts.training.memory_isolated_trainer import MemoryIsolatedDualGPUTrainer
-from myxtts.training.trainer import XTTSTrainer
 from tests import runs
+
+pytestmark = pytest.mark.usefixtures("one_stage", "every_line")
 
 CLIPS = 16  # enough that one is held out
 
@@ -34,28 +31,6 @@ CLIPS = 16  # enough that one is held out
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     return runs.make_clips(tmp_path_factory.mktemp("data"), CLIPS)
-
-
-@pytest.fixture(autouse=True)
-def _one_stage(monkeypatch):
-    runs.share_device_stage(monkeypatch)
-
-
-@pytest.fixture(autouse=True)
-def _every_line(caplog):
-    caplog.set_level(logging.INFO, "myxtts")
-
-
-@pytest.fixture
-def run(tmp_path):
-    return tmp_path / "run"
-
-
-@pytest.fixture
-def trainer_in():
-    trainers = runs.Trainers()
-    yield trainers
-    trainers.close()
 
 
 def shown_in_tensorboard(folder):
@@ -370,143 +345,3 @@ def test_tuples_of_features_train_from_another_runs_weights_with_parts_frozen(
     }
     assert not changed & {"encoder", "reference"}
     assert "decoder" in changed
-
-
-# -- settings, each with its effect --
-
-
-def test_wandb_that_is_not_installed_is_said_before_anything_is_made(run, trainer_in, monkeypatch):
-    monkeypatch.setitem(sys.modules, "wandb", None)
-    made = []
-    with pytest.raises(ConfigError, match="wandb package is not installed") as refusal:
-        trainer_in(run, wandb=True, model=lambda: made.append(1))
-    assert "leave out --wandb" in refusal.value.remedy
-    assert not made
-    assert not run.exists()
-
-
-def test_the_pipeline_gets_the_settings_it_is_named_for(run, trainer_in, monkeypatch):
-    given = {}
-
-    def remember(source, **arguments):
-        given.update(arguments)
-        return ProducerConsumerPipeline(source, **arguments)
-
-    monkeypatch.setattr(trainer_module, "ProducerConsumerPipeline", remember)
-    buffers = {"pipeline_buffer_size": 30, "prefetch_buffer_size": 5, "pipeline_depth": 2}
-    waits = {"model_start_delay": 0.25, "stall_timeout": 77.0}
-    trainer_in(run, data={**buffers, **waits}).train(runs.mel_batches(2), epochs=1)
-    assert given["buffer_size"] == 15  # half of it: two devices hold batches of their own
-    assert (given["prefetch_buffer_size"], given["depth"]) == (5, 2)
-    assert (given["model_start_delay"], given["stall_timeout"]) == (0.25, 77.0)
-
-
-def test_experimental_names_what_it_adds(run, trainer_in, monkeypatch, caplog):
-    asked = []
-    monkeypatch.setattr(setup, "make_device_stage", lambda **given: asked.append(given))
-    trainer_in(run, optimization_level="experimental")
-    assert asked == [{"jit_compile": True, "on_cpu": True}]
-    assert re.search("experimental: .*data device", caplog.text, re.IGNORECASE)
-
-
-def test_enhanced_compiles_and_says_what_a_cpu_computes_with(run, trainer_in, caplog):
-    trainer = trainer_in(run, optimization_level="enhanced")
-    assert "Mixed precision: none on a CPU, which trains in float32" in caplog.text
-    assert trainer.step._gradients._jit_compile
-    basic = trainer_in(run.with_name("basic"))
-    assert not basic.step._gradients._jit_compile
-
-
-@pytest.mark.parametrize(("shapes", "count"), [("one", 1), ("buckets", 3)])
-def test_static_shapes_decide_how_often_the_step_is_traced(run, trainer_in, data, shapes, count):
-    settings = {"train_data": data, "static_shapes": shapes, "max_buckets": 3}
-    trainer = trainer_in(run, data=settings, epochs=1)
-    assert len(trainer.data.plan.bucket_stats()) == count
-    trainer.train()
-    assert trainer.step.traces == count
-
-
-def test_shapes_of_their_own_are_warned_of(run, trainer_in, data, caplog):
-    trainer_in(run, data={"train_data": data, "static_shapes": "off"})
-    assert caplog.text.count("padded to their own length: each new length compiles anew") == 1
-
-
-def test_a_late_trace_is_warned_of_with_its_shape(run, trainer_in, caplog):
-    batches = [*runs.mel_batches(1) * 105, *runs.mel_batches(1, frames=20)]
-    trainer = trainer_in(run)
-    trainer.train(batches, epochs=1)
-    assert trainer.step.traces == 2
-    assert "traced again after warm-up, for the shape 2x20x80" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [({"max_mel_frames": 64}, "too long"), ({"max_text_length": 12}, "text too long")],
-)
-def test_limits_drop_clips_and_say_why(run, trainer_in, data, settings, reason):
-    trainer = trainer_in(run, data={"train_data": data, **settings})
-    with trainer.run.dropped_file.open(newline="") as file:
-        reasons = {row["reason"] for row in csv.DictReader(file)}
-    assert reasons == {reason}
-    assert 0 < len(trainer.data.train) < CLIPS - 1
-
-
-@pytest.mark.parametrize("settings", [{"cache": "memory"}, {"cache": "disk"}, {"num_workers": 1}])
-def test_caches_and_workers_change_the_way_and_not_the_batches(run, trainer_in, data, settings):
-    plain = trainer_in(run.with_name("plain"), data={"train_data": data}, max_steps=3)
-    other = trainer_in(run, data={"train_data": data, **settings}, max_steps=3)
-    plain.train()
-    other.train()
-    assert plain.data.fingerprint == other.data.fingerprint
-    np.testing.assert_array_equal(runs.weights(plain), runs.weights(other))
-
-
-def test_tensorboard_writes_where_it_is_told(run, trainer_in, tmp_path):
-    trainer_in(run, tensorboard_log_dir=tmp_path / "board").train(runs.mel_batches(2), epochs=1)
-    assert len(shown_in_tensorboard(tmp_path / "board")["loss"]) == 2
-    assert not os.listdir(run / "tensorboard")
-
-
-def test_checkpoints_come_after_steps_or_minutes(run, trainer_in):
-    trainer_in(run, checkpoint_minutes=1e-6, checkpoint_steps=1000, keep_checkpoints=9).train(
-        runs.mel_batches(3), epochs=1
-    )
-    assert CheckpointStore(run / "checkpoints").steps() == [1, 2, 3]
-
-
-@pytest.mark.parametrize("part", [("encoder",), ("means", "decoder")])
-def test_a_part_this_model_lacks_cannot_be_frozen(run, trainer_in, part):
-    with pytest.raises(ConfigError, match=f"no part {part[0]} to freeze"):
-        trainer_in(run, freeze=part)
-
-
-def test_a_checkpoint_given_by_name_is_where_the_run_starts(run, trainer_in):
-    trainer_in(run, checkpoint_steps=2).train(runs.mel_batches(5), epochs=1)
-    config = runs.in_process(run.with_name("other"))
-    chosen = run / "checkpoints" / "step_00000004"
-    with XTTSTrainer(config, model=runs.SmallModel, resume_checkpoint=chosen) as trainer:
-        assert trainer.steps_done == 4
-        saved = CheckpointStore(run / "checkpoints").latest()
-        assert saved.step == 5
-        assert trainer.train(runs.mel_batches(5), epochs=1)["steps"] == 5
-        for name, array in zip(names(trainer), trainer.model.variables, strict=True):
-            np.testing.assert_array_equal(array, saved.tensors["model"][name])
-
-
-def test_one_device_trains_from_the_command_line(tmp_path, data):
-    run = tmp_path / "run"
-    values = runs.settings(tmp_path / "unused", data={"simulate": False, "model_start_delay": 1.0})
-    config = runs.write_settings(tmp_path / "config.yaml", values)
-    few = runs.make_clips(tmp_path / "few", runs.TOO_FEW_TO_VALIDATE)
-    flags = f"--epochs 1 --batch-size 3 --grad-accum 2 --lr 5e-4 --checkpoint-dir {run}"
-    arguments = ["train_main.py", "--config", str(config), "--train-data", str(few)]
-    output = tmp_path / "output.txt"
-    process = runs.start([*arguments, *flags.split()], output, CUDA_VISIBLE_DEVICES="-1")
-    text = f"{process.wait(250)}\n{output.read_text()}"
-    assert text.startswith("0\n"), text
-    assert "Intelligent GPU Pipeline: Single-GPU Buffered Mode" in text
-    assert "Multi-GPU" not in text
-    assert "Creating model on device: /CPU:0" in text
-    assert f"Trained 2 steps. Everything is in {run}" in text  # 3 batches of 3 clips
-    assert runs.latest(run).step == 2
-    assert not (tmp_path / "unused").exists()

@@ -1,10 +1,9 @@
-"""What a trainer is fed: the same batches from any place on, and clips held out by fixed rules."""
+"""What a trainer is fed: the same batches from any place on, and a word on every clip left out."""
 
 from __future__ import annotations
 
 import csv
 import itertools
-import logging
 import threading
 
 import numpy as np
@@ -13,71 +12,11 @@ import soundfile
 
 from myxtts.config.config import DataConfig
 from myxtts.corpora.demo import make_demo_corpus
-from myxtts.data import training_data
 from myxtts.data.buckets import Bucket
 from myxtts.data.loader import LoaderState
 from myxtts.data.training_data import prepare_training
 from myxtts.errors import ConfigError, DataError
-
-RATE = 22_050
-
-
-def speak(folder, clips=24, speakers=2, first=0, longest=0.4, name="c"):
-    """Hums of different lengths; every sixth as a stereo FLAC at another rate."""
-    (folder / "wavs").mkdir(parents=True, exist_ok=True)
-    rows = []
-    for i in range(first, first + clips):
-        rate, ending, channels = (16_000, "flac", 2) if i % 6 == 5 else (RATE, "wav", 1)
-        t = np.arange(int((0.4 + longest * (i % 7) / 6) * rate)) / rate
-        wave = np.repeat(0.4 * np.sin(2 * np.pi * (100 + i) * t)[:, None], channels, 1)
-        soundfile.write(folder / "wavs" / f"{name}{i:03d}.{ending}", wave, rate)
-        rows.append(f"wavs/{name}{i:03d}.{ending}|Clip {'x' * (i % 5 + 1)}.|s{i % speakers}\n")
-    listed = folder / "metadata.csv"
-    if not listed.exists():
-        listed.write_text("audio_file|text|speaker_name\n")
-    with listed.open("a") as file:
-        file.writelines(rows)
-    return folder
-
-
-def prepare(folder, *, seed=3, steps=None, tokenizer=None, buckets=None, **settings):
-    config = DataConfig(
-        train_data=folder,
-        **{"tokenizer": "characters", "batch_size": 4, "max_buckets": 2, **settings},
-    )
-    return prepare_training(config, seed=seed, steps=steps, tokenizer=tokenizer, buckets=buckets)
-
-
-def as_bytes(batches):
-    return [{key: np.asarray(value).tobytes() for key, value in b.items()} for b in batches]
-
-
-def first_batches(data, count, *, states=None, **start):
-    """The first batches from a state on, as bytes; the state behind each goes into `states`."""
-    batches = data.batches(LoaderState(**start))
-    found = []
-    try:
-        for batch in itertools.islice(batches, count):
-            found += as_bytes([batch])
-            if states is not None:
-                states.append(batches.get_state())
-        return found
-    finally:
-        batches.close()
-
-
-def spoken_in(batches):
-    """The texts of all rows that are not masked, sorted."""
-    return sorted(
-        tokens[:length].tolist()
-        for batch in batches
-        for tokens, length in zip(batch["tokens"], batch["token_lengths"], strict=True)
-        if length
-    )
-
-
-def texts_of(table):
-    return sorted(ids.tolist() for ids in table.tokens)
+from tests.training_clips import RATE, first_batches, prepare, speak, spoken_in
 
 
 @pytest.fixture(scope="module")
@@ -191,104 +130,6 @@ def test_a_clip_that_breaks_in_mid_training_is_masked_in_every_epoch(tmp_path, c
     assert spoken_in(data.batches(epochs=2)) == wanted
     assert data.num_lost == 1
     assert caplog.text.count("can no longer be read") == 1
-
-
-def test_held_out_clips_are_few_fixed_and_said(tmp_path, caplog):
-    caplog.set_level(logging.INFO)
-    data = prepare(speak(tmp_path, 24))
-    held_out = set(data.validation.paths)
-    assert 1 <= len(held_out) <= 4
-    assert not held_out & set(data.train.paths)
-    assert len(data.train) + len(held_out) == 24
-    assert f"{len(held_out)} of 24 training clips" in caplog.text
-    more = prepare(speak(tmp_path, 16, first=24), seed=9)
-    assert held_out <= set(more.validation.paths)  # new clips move none
-    assert set(data.train.paths) <= set(more.train.paths)
-
-
-def test_fewer_than_ten_clips_are_all_trained_on(tmp_path, caplog):
-    caplog.set_level(logging.INFO)
-    data = prepare(speak(tmp_path, 9))
-    assert data.validation is None
-    assert len(data.train) == 9
-    assert list(data.validation_batches()) == []
-    assert "9 clips" in caplog.text
-    assert prepare(speak(tmp_path, 1, first=9)).validation is not None
-
-
-def test_a_speaker_never_loses_every_clip(tmp_path, data):
-    alone = data.train.take(np.arange(12))
-    alone = training_data.replace(
-        alone, speakers=np.arange(12), speaker_names=tuple(map(str, range(12)))
-    )
-    kept, held_out = training_data.hold_out(alone)
-    assert len(held_out) == 0
-    pairs = training_data.replace(alone, speakers=np.arange(12) // 2)
-    kept, held_out = training_data.hold_out(pairs)
-    assert set(pairs.speakers[kept]) == set(range(6))
-
-
-@pytest.mark.parametrize(("clips", "low", "high"), [(2000, 60, 140), (20_000, 200, 200)])
-def test_about_a_twentieth_and_at_most_two_hundred_are_held_out(data, clips, low, high):
-    rows = data.train.take(np.zeros(clips, np.int64))
-    rows = training_data.replace(rows, paths=tuple(f"wavs/{i}.wav" for i in range(clips)))
-    kept, held_out = training_data.hold_out(rows)
-    assert low <= len(held_out) <= high
-    assert sorted([*kept, *held_out]) == list(range(clips))
-
-
-def test_validation_is_the_same_every_time_and_holds_every_clip_once(folder, data):
-    batches = list(data.validation_batches())
-    first = as_bytes(batches)
-    assert as_bytes(data.validation_batches()) == first
-    for settings in ({"cache": "memory"}, {"use_tf_native_loading": False, "num_workers": 2}):
-        assert as_bytes(prepare(folder, seed=3, **settings).validation_batches()) == first
-    assert spoken_in(batches) == texts_of(data.validation)
-
-
-def test_references_of_held_out_clips_are_training_clips_of_the_speaker(data):
-    source, plan = data._validation_source, data._validation_plan
-    for position in range(len(plan)):
-        request = source._request(plan, position)
-        for clip, other in zip(request.clips, request.references, strict=True):
-            if clip >= 0:
-                assert 0 <= other < len(data.train)
-                speaker = data.validation.speakers[clip - len(data.train)]
-                assert data.train.speakers[other] == speaker
-
-
-def test_training_never_hears_a_held_out_clip(data):
-    for epoch in range(3):
-        plan = data.plan.for_epoch(epoch)
-        for position in range(len(plan)):
-            request = data._source._request(plan, position)
-            assert max(request.clips.max(), request.references.max()) < len(data.train)
-
-
-def test_validation_data_of_its_own_uses_the_tokenizer_of_training(tmp_path):
-    train = speak(tmp_path / "train", 12)
-    val = speak(tmp_path / "val", 6, speakers=1, longest=1.5, name="v")
-    with (val / "metadata.csv").open("a") as file:
-        file.write("wavs/none.wav|Not there|s0\n")
-    data = prepare(train, val_data=val)
-    assert len(data.train) == 12
-    assert len(data.validation) == 6
-    assert data.listed == 19 == len(data.train) + len(data.validation) + len(data.dropped)
-    batches = list(data.validation_batches())
-    assert spoken_in(batches) == texts_of(data.validation)
-    assert first_batches(data, 3) == first_batches(prepare(train, val_data=train), 3)
-
-
-def test_validation_adds_a_shape_only_for_clips_that_fit_none(tmp_path):
-    train, val = speak(tmp_path / "train", 12), speak(tmp_path / "val", 7, longest=2.0)
-    data = prepare(train, val_data=val)
-    shapes = {batch.bucket for batch in data._validation_plan.batches}
-    assert len(shapes - set(data.plan.buckets)) == 1
-    one = prepare(train, val_data=val, static_shapes="one")
-    assert {batch.bucket for batch in one._validation_plan.batches} == set(one.plan.buckets)
-    assert len(one.plan.buckets) == 1
-    alike = prepare(train, val_data=train)
-    assert {b.bucket for b in alike._validation_plan.batches} <= set(alike.plan.buckets)
 
 
 @pytest.mark.parametrize("settings", [{}, {"batch_frames": 300}, {"static_shapes": "one"}], ids=str)

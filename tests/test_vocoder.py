@@ -6,19 +6,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.data import features
-from myxtts.data.audio import HOP, NUM_MELS, SAMPLE_RATE
 from myxtts.errors import ConfigError, DataError
+from myxtts.features import mels
+from myxtts.features.audio import HOP, NUM_MELS, SAMPLE_RATE
+from myxtts.features.pitch import pitch as find_pitch
 from myxtts.inference import vocoder
 from myxtts.inference.vocoder import GriffinLim, Vocoder
 from myxtts.text import espeak
 
-FLOOR = float(np.log(features.LOG_FLOOR))
+FLOOR = float(np.log(mels.LOG_FLOOR))
 DECIBELS = 20.0 / np.log(10.0)  # of one natural-log unit
 
 
 def log_mel(wave: np.ndarray) -> np.ndarray:
-    return features.log_mel(tf.constant(wave[None]), tf.constant([len(wave)]))[0].numpy()
+    return mels.log_mel(tf.constant(wave[None]), tf.constant([len(wave)]))[0].numpy()
 
 
 def distance(wanted: np.ndarray, wave: np.ndarray) -> float:
@@ -87,7 +88,7 @@ def test_a_known_pitch_gives_a_low_voice_its_harmonics_back(griffin_lim):
     voiced = []
     for pitches in (None, [contour]):
         (wave,) = griffin_lim([blurred], pitches)
-        pitch, _ = features.pitch(tf.constant(wave[None]), tf.constant([len(wave)]))
+        pitch, _ = find_pitch(tf.constant(wave[None]), tf.constant([len(wave)]))
         voiced.append(pitch.numpy()[0, 5:55])
     whispered, spoken = voiced
     assert np.mean(whispered > 0) < 0.5

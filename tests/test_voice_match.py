@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from myxtts.data.audio import SAMPLE_RATE
 from myxtts.evaluation.pitch import pitch_contour, pitch_error
 from myxtts.evaluation.voice_match import average_profile, distances, rank, voice_profile
+from myxtts.features.audio import SAMPLE_RATE
 
 
 def buzz(pitch: float, *, tilt: float = 1.0, seconds: float = 0.9) -> np.ndarray:

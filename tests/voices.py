@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.config.config import ModelConfig
-from myxtts.data.audio import NUM_MELS
+from myxtts.features.audio import NUM_MELS
 from myxtts.models.xtts import XTTS
 
 WIDTHS = {

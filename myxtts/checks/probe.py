@@ -9,8 +9,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from myxtts.data import features
-from myxtts.data.audio import NUM_MELS, SAMPLE_RATE
+from myxtts.features import mels
+from myxtts.features.audio import NUM_MELS, SAMPLE_RATE
 
 
 def synthetic_waveforms(num_batches: int, *, batch_size: int, seed: int = 0) -> Iterator[Any]:
@@ -29,7 +29,7 @@ def log_mels(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """The data device's work: 16-bit waveforms to log-mel frames."""
     waveforms = tf.cast(batch["waveforms"], tf.float32) / 32768.0
     rows, samples = waveforms.shape
-    return {"mels": features.log_mel(waveforms, tf.fill([rows], samples))}
+    return {"mels": mels.log_mel(waveforms, tf.fill([rows], samples))}
 
 
 class ProbeModel(keras.Model):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.config import commands
-from myxtts.config.config import DataConfig, XTTSConfig
+from myxtts.config.config import DataConfig, ModelConfig, XTTSConfig
 from myxtts.errors import DeviceError, MyXTTSError
 from myxtts.pipeline.devices import DevicePlan, choose_cards, configure_devices, machine_cards
 from myxtts.pipeline.hardware import HARDWARE, Hardware
@@ -199,20 +199,21 @@ def check_placement_of_tensors(target: Target) -> str:
 
 
 def check_model(target: Target) -> str:
-    """A model and its optimiser are created on the model device."""
+    """The voice model (the smallest) and its optimiser are created on the model device."""
     plan = target.configure()
-    import numpy as np
+    import tensorflow as tf
 
-    from myxtts.checks.probe import ProbeModel
-    from myxtts.data.audio import NUM_MELS
+    from myxtts.models.xtts import XTTS
     from myxtts.training.step import TrainStep
 
-    step = TrainStep(ProbeModel(), device=plan.model_device, learning_rate=1e-3)
-    step({"mels": np.zeros([2, 16, NUM_MELS], np.float32)})  # refuses a stray variable
-    count = len(step.model.variables) + len(step.optimizer.variables)
+    with tf.device(plan.model_device):
+        model = XTTS(ModelConfig(size="tiny"))
+        step = TrainStep(model, device=plan.model_device, learning_rate=1e-3)
+    step.build()  # refuses a stray variable
+    count = len(model.variables) + len(step.optimizer.variables)
     return (
-        f"{count} variables of model and optimiser on {plan.logical_name('model')}"
-        f"{plan.role_note('model')}"
+        f"{count} variables of voice model and optimiser, {model.count_params() / 1e6:.1f} million "
+        f"parameters, on {plan.logical_name('model')}{plan.role_note('model')}"
     )
 
 

@@ -161,7 +161,10 @@ def _print(evaluation: Evaluation, console: Any) -> None:
             table.add_row(measure.name, *cells)
         console.print(table)
 
-    title = f"{_counted(evaluation.clips, 'clip')}, {_counted(evaluation.voices, 'voice')}"
+    spoken = {clip.clip.speaker for clip in evaluation.clips}
+    title = f"{_counted(evaluation.clips, 'clip')} of {_counted(spoken, 'voice')}"
+    if len(evaluation.voices) > 1:
+        title += f", matched among {_counted(evaluation.voices, 'voice')}"
     show(title, evaluation.rows())
     groups = evaluation.groups(lambda clip: clip.clip.source)
     if len(groups) > 1:
@@ -171,6 +174,7 @@ def _print(evaluation: Evaluation, console: Any) -> None:
             if measure.unit not in ("factor", "s")
         ]
         show("The synthesis by list", rows)
+    echo(evaluation.verdict())
     for note in evaluation.notes:
         echo(note.text + (f"\n  try: {note.remedy}" if note.remedy else ""))
 

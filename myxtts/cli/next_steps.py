@@ -10,11 +10,11 @@ import numpy as np
 
 from myxtts.config.commands import where_programs_are
 from myxtts.config.config import DataConfig
-from myxtts.data.audio import REFERENCE_SECONDS, SAMPLE_RATE
 from myxtts.data.list_lines import DELIMITERS
 from myxtts.data.manifests import read_manifest
 from myxtts.data.table import ClipTable
 from myxtts.errors import MyXTTSError
+from myxtts.features.audio import REFERENCE_SECONDS, SAMPLE_RATE
 from myxtts.pages.report import REPORT_FILE
 from myxtts.text.languages import LANGUAGE_IDS
 

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from myxtts.corpora.demo_sentences import HELD_OUT_SLOTS, SLOTS, draw_slot_sentences, draw_texts
-from myxtts.data.audio import SAMPLE_RATE
 from myxtts.documents import read_json
 from myxtts.errors import DataError
+from myxtts.features.audio import SAMPLE_RATE
 from myxtts.text import espeak
 
 SETTINGS_FILE = "demo.json"

@@ -6,8 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from myxtts.data.audio import NUM_MELS, REFERENCE_FRAMES
 from myxtts.errors import DataError
+from myxtts.features.audio import NUM_MELS, REFERENCE_FRAMES
 
 
 def batch_from_features(batch: Any, *, vocab_size: int) -> dict[str, tf.Tensor]:
@@ -26,7 +26,7 @@ def batch_from_features(batch: Any, *, vocab_size: int) -> dict[str, tf.Tensor]:
     if mels.shape.rank != 3 or mels.shape[2] != NUM_MELS:
         raise DataError(
             f"The mels of the data set have the shape {mels.shape.as_list()}.",
-            f"give [batch, frames, {NUM_MELS}]: natural-log mels as myxtts.data.features.log_mel",
+            f"give [batch, frames, {NUM_MELS}]: natural-log mels as myxtts.features.mels.log_mel",
         )
     if tokens.shape.rank != 2:
         raise DataError(

@@ -15,13 +15,13 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.data import native_wav
-from myxtts.data.audio import REFERENCE_SAMPLES, bucket_samples
 from myxtts.data.batching import MASKED, PlannedBatch
 from myxtts.data.buckets import Bucket
 from myxtts.data.lost import LostClips
 from myxtts.data.table import ClipTable
 from myxtts.data.wave_cache import open_cache
 from myxtts.data.waves import UNREADABLE, WaveSource, WavFiles, native_paths
+from myxtts.features.audio import REFERENCE_SAMPLES, bucket_samples
 
 log = logging.getLogger(__name__)
 

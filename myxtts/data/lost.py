@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from myxtts.data.audio import HOP, SAMPLE_RATE
 from myxtts.data.batching import MASKED
 from myxtts.data.table import ClipTable, Ints
 from myxtts.errors import DataError
+from myxtts.features.audio import HOP, SAMPLE_RATE
 
 if TYPE_CHECKING:
     from myxtts.data.loader import HostBatch, LoaderState, Plan

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from myxtts.data.audio import REFERENCE_SAMPLES, SAMPLE_RATE
+from myxtts.features.audio import REFERENCE_SAMPLES, SAMPLE_RATE
 
 # TensorFlow's own decoder goes through floats: looking for the samples ourselves and taking them
 # as they are is twice as fast, and reads the headers of more programs.

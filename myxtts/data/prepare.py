@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from myxtts.config.config import DataConfig
-from myxtts.data.audio import HOP, SAMPLE_RATE
 from myxtts.data.batching import BatchPlan
 from myxtts.data.buckets import choose_buckets
 from myxtts.data.clips import check_clips
@@ -19,6 +18,7 @@ from myxtts.data.list_lines import DELIMITERS
 from myxtts.data.manifests import Manifest, read_manifest
 from myxtts.data.table import ClipTable, judge_texts, make_table
 from myxtts.data.verdicts import Verdict
+from myxtts.features.audio import HOP, SAMPLE_RATE
 from myxtts.text.languages import check_language
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.scripts import check_script

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from myxtts.data.audio import SAMPLE_RATE, num_frames
 from myxtts.data.list_lines import SHOWN
 from myxtts.data.manifests import Manifest
 from myxtts.data.verdicts import REMEDIES, Verdict
 from myxtts.errors import DataError
+from myxtts.features.audio import SAMPLE_RATE, num_frames
 from myxtts.messages import harmless
 from myxtts.text.languages import LANGUAGE_IDS
 from myxtts.text.tokenizers import Tokenizer, says_something

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from myxtts.config.config import DataConfig
-from myxtts.data.audio import REFERENCE_SECONDS, bucket_samples
 from myxtts.data.batching import MASKED, BatchPlan, PlannedBatch
 from myxtts.data.buckets import Bucket, assign_buckets, rows_per_batch
 from myxtts.data.loader import FIRST, BatchIterator, HostBatch, HostBatches, LoaderState, Plan
@@ -25,6 +24,7 @@ from myxtts.data.prepare import PreparedData, plan_batches, prepare_data
 from myxtts.data.table import ClipTable, Ints
 from myxtts.data.verdicts import REMEDIES
 from myxtts.errors import ConfigError, DataError
+from myxtts.features.audio import REFERENCE_SECONDS, bucket_samples
 from myxtts.text.tokenizers import Tokenizer
 
 log = logging.getLogger(__name__)

@@ -15,11 +15,11 @@ import numpy.typing as npt
 import soundfile
 import soxr
 
-from myxtts.data.audio import SAMPLE_RATE
 from myxtts.data.lost import describe_shrunk, least_samples
 from myxtts.data.mono import to_mono
 from myxtts.data.table import ClipTable
 from myxtts.errors import DataError
+from myxtts.features.audio import SAMPLE_RATE
 
 DECODING = 2  # raised when a file would be decoded differently, so that what is kept is made anew
 Wave = npt.NDArray[np.int16]

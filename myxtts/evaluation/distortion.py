@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from myxtts.data.audio import NUM_MELS
 from myxtts.evaluation.pitch import Sound, median_log_pitch, pitch_ratio_error
+from myxtts.features.audio import NUM_MELS
 
 NUM_CEPSTRA = 13
 DECIBELS = 10.0 / np.log(10.0)

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.corpora.demo_sentences import HELD_OUT_SLOTS, SLOTS
-from myxtts.data.audio import SAMPLE_RATE
 from myxtts.data.waves import decode
 from myxtts.errors import DataError, MyXTTSError
 from myxtts.evaluation.distortion import Distortion, compare
@@ -29,6 +28,7 @@ from myxtts.evaluation.results import (
     Shown,
 )
 from myxtts.evaluation.voice_match import VoiceProfile, average_profile, profile_of, rank
+from myxtts.features.audio import SAMPLE_RATE
 from myxtts.inference.synthesizer import Synthesizer
 from myxtts.models.reference import Voice
 

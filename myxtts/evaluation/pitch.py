@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from myxtts.data import features
-from myxtts.data.audio import SAMPLE_RATE, num_frames
+from myxtts.features import mels
+from myxtts.features.audio import SAMPLE_RATE, num_frames
+from myxtts.features.pitch import pitch as find_pitch
 
 Floats = npt.NDArray[np.float32]
 
@@ -36,8 +37,8 @@ def analyse(wave: npt.ArrayLike) -> Sound:
 
 @tf.function(autograph=False)  # type: ignore[untyped-decorator]
 def _analyse(waves: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    pitch, _ = features.pitch(waves, lengths)
-    return features.log_mel(waves, lengths), pitch
+    pitch, _ = find_pitch(waves, lengths)
+    return mels.log_mel(waves, lengths), pitch
 
 
 def pitch_contour(wave: npt.ArrayLike) -> Floats:

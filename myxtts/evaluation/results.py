@@ -155,6 +155,14 @@ MEASURES = (
         "seconds of work for a second of audio on this machine's CPU, one text at a time",
     ),
 )
+WORDS = "words understood"
+# From this share of the words understood in the recordings on.
+VERDICTS = (
+    (0.95, "It is understood about as well as the recordings."),
+    (0.80, "Most of it is understood; longer training or more recordings may bring the rest."),
+    (0.0, "Much of it is not understood: train it longer, on more recordings, or from a voice."),
+)
+NOT_HEARD = "How well it is understood was not measured; listen, and compare the distortions."
 FIRST_AUDIO = "time to first audio"
 FIRST_AUDIO_MEANING = (
     "from a text to the audio of its first sentence, in a voice already listened to"
@@ -177,6 +185,18 @@ class Evaluation:
         first = Measure(FIRST_AUDIO, "s", lambda clips, column: None, FIRST_AUDIO_MEANING)
         rows.append((first, {ORIGINAL: None, COPY: None, SYNTHESIS: self.first_audio_s}))
         return [(m, values) for m, values in rows if any(v is not None for v in values.values())]
+
+    def verdict(self) -> str:
+        """Good or bad in a sentence, by the words understood beside the recordings' own."""
+        compared = []
+        for measure, values in self.rows():
+            said, heard = values[SYNTHESIS], values[ORIGINAL]
+            if measure.name.startswith(WORDS) and said is not None and heard:
+                compared.append(said / heard)
+        if not compared:
+            return NOT_HEARD
+        share = min(compared)  # what it never heard in training is the harder half
+        return next(sentence for least, sentence in VERDICTS if share >= least)
 
     def groups(self, key: Callable[[ClipResult], str]) -> dict[str, list[ClipResult]]:
         """The clips by what they have in common."""
@@ -224,7 +244,8 @@ def format_value(value: float | None, unit: Unit) -> str:
     if value is None:
         return "–"
     return {
-        "share": f"{100 * value:.1f}%",
+        # Of a handful of clips tenths of a per cent would be made up; small errors need them.
+        "share": f"{100 * value:.0f}%" if value >= 0.1 else f"{100 * value:.1f}%",
         "dB": f"{value:.2f} dB",
         "factor": f"{value:.3f}",
         "s": f"{value:.2f} s",

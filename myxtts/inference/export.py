@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from myxtts.data.audio import SAMPLE_RATE
 from myxtts.errors import DataError, MyXTTSError
+from myxtts.features.audio import SAMPLE_RATE
 from myxtts.inference.voice_files import (
     CONFIG_FILE,
     FORMAT,

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.data.audio import HOP, NUM_MELS, SAMPLE_RATE
 from myxtts.errors import DataError
+from myxtts.features.audio import HOP, NUM_MELS, SAMPLE_RATE
 
 WIDTH_PX = 1200
 DPI = 100

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import soundfile
 import soxr
 
-from myxtts.data.audio import REFERENCE_SAMPLES, SAMPLE_RATE
 from myxtts.data.mono import channels_cancel, to_mono
 from myxtts.errors import DataError
+from myxtts.features.audio import REFERENCE_SAMPLES, SAMPLE_RATE
 
 log = logging.getLogger(__name__)
 

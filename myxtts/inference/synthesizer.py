@@ -12,10 +12,11 @@ import numpy.typing as npt
 import tensorflow as tf
 from typing_extensions import Self
 
-from myxtts.data import features
-from myxtts.data.audio import REFERENCE_SAMPLES
 from myxtts.data.waves import decode
 from myxtts.errors import ConfigError, DataError
+from myxtts.features import mels
+from myxtts.features.audio import REFERENCE_SAMPLES
+from myxtts.features.pitch import pitch as find_pitch
 from myxtts.inference.references import Recording, read_references
 from myxtts.inference.script import Delivery, Line, write_script, write_utterance
 from myxtts.inference.vocoder import GriffinLim, Vocoder
@@ -195,7 +196,7 @@ class Synthesizer:
         """The log-mel [F, M] of a recording, to compare with what the model makes of it."""
         wave = decode(Path(path)).astype(np.float32) / 32768.0
         with tf.device(self._device):
-            mel: Floats = features.log_mel(wave[None], tf.constant([len(wave)]))[0].numpy()
+            mel: Floats = mels.log_mel(wave[None], tf.constant([len(wave)]))[0].numpy()
         return mel
 
     def _delivery(
@@ -254,10 +255,10 @@ class Synthesizer:
 
     def _hear(self, wave: tf.Tensor, length: tf.Tensor) -> Voice:
         floats = tf.cast(wave, tf.float32) / 32768.0
-        mask = features.frame_mask(floats, length)
-        pitch, _ = features.pitch(floats, length)
+        mask = mels.frame_mask(floats, length)
+        pitch, _ = find_pitch(floats, length)
         frames = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
-        return self.model.listen(features.log_mel(floats, length), frames, pitch)
+        return self.model.listen(mels.log_mel(floats, length), frames, pitch)
 
 
 def _fade_ends(wave: Floats, sample_rate: int) -> Floats:

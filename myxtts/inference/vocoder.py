@@ -14,9 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from myxtts.data.audio import FFT, HOP, NUM_MELS, SAMPLE_RATE
-from myxtts.data.features import LOG_FLOOR, mel_matrix
 from myxtts.errors import ConfigError, DataError
+from myxtts.features.audio import FFT, HOP, NUM_MELS, SAMPLE_RATE
+from myxtts.features.mels import LOG_FLOOR, mel_matrix
 
 OVERLAP = FFT // HOP
 

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from myxtts.data.audio import NUM_MELS
+from myxtts.features.audio import NUM_MELS
 from myxtts.models.layers import Composite, FilmBlock
 
 DILATIONS = (1, 2, 4)

@@ -1,7 +1,7 @@
 """XTTS: text, language and a reference become a mel spectrogram, aligned without a teacher.
 
 Shapes: B batch, T text, F frames, R reference frames, M mels, C channels. A batch is what the data
-device makes (`myxtts.data.device_stage`); a clip's loss is the same whatever it is padded to and
+device makes (`features.device_stage`); a clip's loss is the same whatever it is padded to and
 whoever it shares a batch with, and every clip counts the same.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.config.config import ModelConfig
-from myxtts.data.audio import NUM_MELS
+from myxtts.features.audio import NUM_MELS
 from myxtts.models.alignment import (
     alignment_from_durations,
     diagonal_prior,

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from myxtts.data.audio import SAMPLE_RATE
 from myxtts.evaluation.held_out import Source
 from myxtts.evaluation.results import (
     COLUMNS,
@@ -25,6 +24,7 @@ from myxtts.evaluation.results import (
     Unit,
     format_value,
 )
+from myxtts.features.audio import SAMPLE_RATE
 from myxtts.inference.audio_files import write_stream
 from myxtts.inference.pictures import draw_speech
 from myxtts.pages.evaluation_words import PERSIAN

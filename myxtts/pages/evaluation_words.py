@@ -6,6 +6,10 @@ from __future__ import annotations
 
 PERSIAN = {
     "How {} sounds": "کیفیت صدای {}",
+    "It is understood about as well as the recordings.": "تقریباً به همان خوبیِ ضبط‌ها فهمیده می‌شود.",
+    "Most of it is understood; longer training or more recordings may bring the rest.": "بیشترش فهمیده می‌شود؛ آموزش طولانی‌تر یا ضبط‌های بیشتر شاید باقی را هم درست کند.",
+    "Much of it is not understood: train it longer, on more recordings, or from a voice.": "بخش زیادی از آن فهمیده نمی‌شود: طولانی‌تر، با ضبط‌های بیشتر، یا از روی صدایی آماده آموزشش دهید.",
+    "How well it is understood was not measured; listen, and compare the distortions.": "اینکه چقدر فهمیده می‌شود سنجیده نشد؛ گوش کنید و اعوجاج‌ها را مقایسه کنید.",
     "clips spoken": "قطعه گفته‌شده",
     "clips": "قطعه‌ها",
     "voices compared": "صدای مقایسه‌شده",

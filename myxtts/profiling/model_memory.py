@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from myxtts.config.config import ModelConfig
-from myxtts.data.audio import NUM_MELS, REFERENCE_FRAMES, REFERENCE_SAMPLES, bucket_samples
+from myxtts.features.audio import NUM_MELS, REFERENCE_FRAMES, REFERENCE_SAMPLES, bucket_samples
 from myxtts.text.languages import LANGUAGES
 
 FLOAT = 4  # bytes

@@ -13,9 +13,9 @@ import keras
 import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig, XTTSConfig
-from myxtts.data.device_stage import Augmentation, make_device_stage
 from myxtts.data.training_data import TrainingData, prepare_training
 from myxtts.errors import ConfigError, DeviceError
+from myxtts.features.device_stage import Augmentation, make_device_stage
 from myxtts.inference.voice_files import VoiceFiles, load_voice
 from myxtts.pipeline.devices import DevicePlan, Mode
 from myxtts.runs.checkpoints import Checkpoint, load_checkpoint
@@ -267,12 +267,12 @@ def make_model(
 def device_stages(config: XTTSConfig, plan: DevicePlan) -> tuple[Any, Any]:
     """What prepares batches to train on, and those to validate on, which are never varied."""
     data, compiled = config.data, config.training.xla_process
-    on_cpu = plan.data_device.startswith("/CPU")
-    plain = make_device_stage(jit_compile=compiled, on_cpu=on_cpu)
+    on_gpu = plan.data_device.startswith("/GPU")
+    plain = make_device_stage(jit_compile=compiled, on_gpu=on_gpu)
     varied = Augmentation(gain_db=data.augment_gain_db, noise_db=data.augment_noise_db)
     if varied == Augmentation():
         return plain, plain
-    return make_device_stage(varied, jit_compile=compiled, on_cpu=on_cpu), plain
+    return make_device_stage(varied, jit_compile=compiled, on_gpu=on_gpu), plain
 
 
 def open_log(trainer: XTTSTrainer) -> RunLog:

@@ -88,6 +88,10 @@ class StopRequest:
             wait_s = RETRY_S
             try:
                 if self._meanwhile():
+                    log.info(
+                        "Asked to stop: all that is done is saved. What is under way, a step or "
+                        "its compiling, ends first; a second Ctrl-C does not wait for it"
+                    )
                     return
             except Exception:
                 log.exception("Asked to stop, and nothing could be saved meanwhile")

@@ -377,18 +377,15 @@ class XTTSTrainer:
 
     def _pipeline(self, source: Iterable[Any], batch_spec: Any) -> ProducerConsumerPipeline:
         data = self.config.data
+        prefetch, depth = data.prefetch_buffer_size, data.pipeline_depth
         log.info("Buffer Size: %d%s", data.pipeline_buffer_size, self.plan.note)
-        log.info(
-            "Prefetch Buffer Size: %d, Pipeline Depth: %d",
-            data.prefetch_buffer_size,
-            data.pipeline_depth,
-        )
+        log.info("Prefetch Buffer Size: %d, Pipeline Depth: %d", prefetch, depth)
         return ProducerConsumerPipeline(
             source,
             plan=self.plan,
             process=self._preprocess_on_data_gpu,
-            depth=data.pipeline_depth,
-            prefetch_buffer_size=data.prefetch_buffer_size,
+            depth=depth,
+            prefetch_buffer_size=prefetch,
             buffer_size=data.host_buffer_size(two_devices=self.plan.mode is Mode.MULTI),
             model_start_delay=data.model_start_delay,
             stall_timeout=data.stall_timeout,

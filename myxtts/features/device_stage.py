@@ -7,7 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from myxtts.data import features
+from myxtts.features import mels
+from myxtts.features.audio import num_frames
+from myxtts.features.pitch import Heard, pitches
 
 # What the model's own step needs of a host batch as it is.
 PASSED_ON = ("tokens", "token_lengths", "languages", "seed")
@@ -26,13 +28,12 @@ class Augmentation:
 
 
 def make_device_stage(
-    augmentation: Augmentation | None = None, *, jit_compile: bool = False, on_cpu: bool = False
+    augmentation: Augmentation | None = None, *, jit_compile: bool = False, on_gpu: bool = False
 ) -> Any:
     """A `tf.function` from host batches to model batches; run it under the data device.
 
     Random numbers come from the batch's own seed, so a batch is the same however often and
-    wherever it is made. `on_cpu` keeps it to one thread, which leaves the other cores to the
-    model's step.
+    wherever it is made. On a CPU it keeps to one thread, which leaves the other cores to the step.
     """
     varied = augmentation or Augmentation()
 
@@ -42,26 +43,27 @@ def make_device_stage(
         if varied.gain_db:
             waves = _change_level(waves, _salted(batch["seed"], 1), varied.gain_db)
             references = _change_level(references, _salted(batch["seed"], 2), varied.gain_db)
-        mask = features.frame_mask(waves, lengths)
-        reference_mask = features.frame_mask(references, reference_lengths)
-        pitch, voiced = features.pitch(waves, lengths)
-        # Only statistics are taken of it: each value is heard in one frame and stands for two.
-        heard, _ = features.pitch(references, reference_lengths, every=2)
+        # Of the reference only statistics are taken: each value is heard in one frame and stands
+        # for two.
+        asked = [Heard(waves, lengths), Heard(references, reference_lengths, every=2)]
+        (pitch, voiced), (heard, _) = pitches(asked, by_row=not on_gpu)
         if varied.noise_db is not None:  # behind the pitch, which stays that of the voice
             references = _add_noise(references, batch["seed"], varied.noise_db)
         return {
-            "mels": features.log_mel(waves, lengths),
-            "mel_lengths": tf.reduce_sum(tf.cast(mask, tf.int32), axis=1),
+            "mels": mels.log_mel(waves, lengths, by_row=not on_gpu),
+            "mel_lengths": mels.real_frames(lengths),
             "pitch": pitch,
             "voiced": voiced,
-            "reference_mels": features.log_mel(references, reference_lengths, precise=False),
-            "reference_pitch": tf.repeat(heard, 2, axis=1)[:, : reference_mask.shape[1]],
-            "reference_lengths": tf.reduce_sum(tf.cast(reference_mask, tf.int32), axis=1),
+            "reference_mels": mels.log_mel(
+                references, reference_lengths, precise=False, by_row=not on_gpu
+            ),
+            "reference_pitch": tf.repeat(heard, 2, axis=1)[:, : num_frames(references.shape[1])],
+            "reference_lengths": mels.real_frames(reference_lengths),
             **{name: batch[name] for name in PASSED_ON},
         }
 
     function = tf.function(stage, jit_compile=jit_compile)
-    return _OneThread(function) if on_cpu and not jit_compile else function
+    return function if on_gpu or jit_compile else _OneThread(function)
 
 
 class _OneThread:
