@@ -35,6 +35,7 @@ bench: $(VENV)/installed ## Measure start-up, engine, overlap, data, training, m
 	@$(BIN)/python -m benchmarks.engine
 	@$(BIN)/python -m benchmarks.overlap
 	@$(BIN)/python -m benchmarks.data
+	@$(BIN)/python -m benchmarks.lost_clips
 	@$(BIN)/python -m benchmarks.train
 	@$(BIN)/python -m benchmarks.memory
 	@$(BIN)/python -m benchmarks.advice
