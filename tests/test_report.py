@@ -116,7 +116,7 @@ def test_a_profile_shows_what_to_change_and_each_layout(tmp_path, profile):
     assert str(profile.diagnosis.sentence) in html.unescape(page)
     assert "--cache" not in page  # what to set comes from the advice, each with its gain
     assert "The split is 1.33 times as fast as one device." in page
-    assert "python train_main.py --num-workers 24" in page
+    assert "myxtts train --num-workers 24" in page
     for text in (
         "×1.40",
         "more wait at once",

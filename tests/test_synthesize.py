@@ -237,6 +237,7 @@ def test_several_references_and_a_shifted_pitch_reach_the_voice(
     run_command, flags, folder, tmp_path, synthesizer
 ):
     both = [folder / "reference.wav", folder / "short.wav"]  # together they are long enough
+    soundfile.write(both[1], hum(1.25), SAMPLE_RATE)
     wanted = synthesizer.say("One two.", references=both, pitch_shift=-5, speed=1.5)
     flags += ["--reference", both[1], "--pitch-shift", "-5", "--speed", "1.5"]
     code, out, err = run_command(*flags, "--text", "One two.", "--output", "-")

@@ -54,7 +54,7 @@ def prepare_data(
     manifest = read_manifest(source, delimiter=delimiter, language=check_language(config.language))
     if manifest.form:
         log.info("%s is read as %s", source, manifest.form)
-    _check_scripts(manifest)
+    _check_script_of_default(manifest, check_language(config.language))
     on_list(len(manifest))
     verdicts = check_clips(
         manifest, max_seconds=config.max_mel_frames * HOP / SAMPLE_RATE, on_clip=on_clip
@@ -96,14 +96,13 @@ def plan_batches(
     )
 
 
-def _check_scripts(manifest: Manifest) -> None:
-    """Texts read in the wrong language are dropped one by one, for reasons that mislead."""
-    texts: dict[str, list[str]] = {}
-    for text, language in zip(manifest.texts, manifest.languages, strict=True):
-        texts.setdefault(language, []).append(text)
-    for language, written in texts.items():
-        if _is_known(language):
-            check_script(written, language)
+def _check_script_of_default(manifest: Manifest, language: str) -> None:
+    """Texts read in a language that nobody named are dropped one by one, for reasons that mislead.
+
+    What a list says of its own rows is judged row by row.
+    """
+    rows = zip(manifest.texts, manifest.languages, strict=True)
+    check_script([text for text, own in rows if own == language], language)
 
 
 def _readable_texts(manifest: Manifest, verdicts: list[Verdict]) -> list[tuple[str, str]]:

@@ -81,6 +81,10 @@ class _OneThread:
         with tf.experimental.function_executor_type("SINGLE_THREADED_EXECUTOR"):
             return self._function(batch)
 
+    def experimental_get_tracing_count(self) -> int:
+        """How often it was traced."""
+        return int(self._function.experimental_get_tracing_count())
+
     def get_concrete_function(self, spec: Any) -> Any:
         """What a batch like `spec` becomes, traced and not run."""
         with tf.experimental.function_executor_type("SINGLE_THREADED_EXECUTOR"):

@@ -26,20 +26,22 @@ class MemoryBudget:
         data, model = self.plan.logical_name("data"), self.plan.logical_name("model")
         if min(host_buffer_size, self.prefetch_buffer_size) > 1:
             log.info("Smart Prefetching: Enabled%s", self.plan.note)
-            note = self.plan.role_note("data")
-            log.info("Prefetching to %s with buffer_size=%d%s", data, host_buffer_size, note)
+            log.info(
+                "Prefetching to %s with buffer_size=%d%s", data, host_buffer_size, self.plan.note
+            )
         else:
             log.info(
                 "Smart Prefetching: Disabled, a buffer of one batch keeps none in reserve%s",
                 self.plan.note,
             )
         log.info(
-            "   (at most %d read ahead in host memory, %d processed on %s, %d ready on %s)",
+            "   (at most %d read ahead in host memory, %d processed on %s, %d ready on %s)%s",
             host_buffer_size,
             self.prefetch_buffer_size,
             data,
             self.depth,
             model,
+            self.plan.note,
         )
 
     def held_bytes(self, *, raw_bytes: int, ready_bytes: int) -> dict[RoleName, int]:
