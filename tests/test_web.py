@@ -238,6 +238,7 @@ def test_odd_events_do_not_break_the_live_page(run, address):
         event("metrics", -3, loss=1.0),
         event("pipeline", 60, stages={"train": {"busy": 1}}),
         {"kind": 7},
+        pipeline(61, seconds=30.0, ring_occupancy=[0, 1, 2, 3, 4, 5, 6]),
     ]
     write_events(run, [*odd, metrics(60, 0.25)])
     connection = http.client.HTTPConnection("127.0.0.1", urlsplit(address).port)

@@ -113,7 +113,11 @@ class RunHistory:
             for name, stage in stages.items()
         }
         old_counts = self.ring_counts if continues else []
-        ring = [n - (old_counts[i] if old_counts else 0) for i, n in enumerate(counts)]
+        older = [
+            *old_counts,
+            *[0] * len(counts),
+        ]  # a ring of another size is odd, but no reason to end
+        ring = [max(0, now - before) for now, before in zip(counts, older, strict=False)]
         self._ring_window = ring
         self._take_memory(values.get("memory", {}))
         point = Point(
