@@ -53,12 +53,6 @@ def read_function(function: Any) -> Readiness:
     return found
 
 
-def lowers_for_gpu(function: Any, *arguments: Any) -> int:
-    """Bytes of what XLA makes of a compiled function for a GPU; an error if it cannot."""
-    text = function.experimental_get_compiler_ir(*arguments)(stage="hlo", platform_name="GPU")
-    return len(text)
-
-
 def _read_graph(graph: Any, found: Readiness, *, times: int, in_loop: bool) -> None:
     places = {
         tensor.name: place
