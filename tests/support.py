@@ -78,6 +78,7 @@ class FakeHardware(Hardware):
         self.limits: dict[int, list[int]] = {}
         self.cpu_parts = 0
         self.hidden = False
+        self.kept_first = False
 
     def cards(self) -> list[Card]:
         return list(self._cards)
@@ -90,6 +91,9 @@ class FakeHardware(Hardware):
 
     def hide_gpus(self) -> None:
         self.hidden = True
+
+    def keep_first_gpu(self) -> None:
+        self.kept_first = True
 
     def set_growth(self, gpu: int) -> None:
         self.growth.append(gpu)

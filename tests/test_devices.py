@@ -9,6 +9,8 @@ import pytest
 
 from myxtts.errors import DeviceError, HardwareShortageError
 from myxtts.pipeline.devices import Mode, configure_devices, configured_plan
+from myxtts.pipeline.hardware import Hardware
+from myxtts.pipeline.memory import read_role
 from tests.support import FakeHardware, run_warm
 
 CARD = 24_576
@@ -285,3 +287,41 @@ def test_importing_tensorflow_first_is_fine_while_nothing_is_initialised():
         ]
     )
     assert result.stdout.strip() == "2"
+
+
+def test_gpus_that_only_tensorflow_sees_are_used_one_at_a_time(caplog):
+    """MIG, ROCm or no libnvidia-ml: NVML is mute, and memory growth may be set on one GPU only."""
+    machine = FakeHardware(tensorflow_sees=2)
+    plan = configure_devices(hardware=machine)
+    assert (plan.data_device, plan.model_device) == ("/GPU:0", "/GPU:0")
+    assert machine.kept_first
+    assert machine.growth == [0]
+    readings = [read_role(plan, "model", machine) for _ in range(3)]
+    assert str(readings[0]) == "1000MB (of an unknown size)"
+    assert readings[0].percent == 0.0
+    said = [m for m in caplog.messages if "is unknown" in m]
+    assert len(said) == 1  # once, not at every reading
+    assert "no NVIDIA driver answers (fake)" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "reason"),
+    [
+        ("MIG-6f2a", "names no whole card"),
+        ("", "hides every GPU"),
+        ("-1", "hides every GPU"),
+    ],
+)
+def test_why_nvml_lists_no_card_is_said(monkeypatch, chosen, reason):
+    import types
+
+    nvml = types.SimpleNamespace(
+        nvmlInit=lambda: None,
+        nvmlDeviceGetCount=lambda: 1,
+        nvmlDeviceGetHandleByIndex=lambda index: index,
+        nvmlDeviceGetUUID=lambda handle: "GPU-1234",
+    )
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
+    machine = Hardware()
+    assert machine._visible_handles(nvml) == []
+    assert reason in machine.missing_reason

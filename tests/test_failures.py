@@ -126,6 +126,27 @@ def test_auto_batch_gives_up_where_one_clip_does_not_fit(run, trainer_in):
     assert "--batch-size" not in end.value.remedy
 
 
+def test_memory_that_runs_out_in_an_update_leaves_no_half_changed_checkpoint(run, trainer_in):
+    """Without XLA an update is many operations, and moments may have moved before the weights."""
+    trainer = trainer_in(run, optimization_level="basic", checkpoint_steps=2, auto_batch=True)
+    update, calls = trainer.step._update, iter(range(1, 100))
+
+    def run_out_in_the_fourth(gradients, weight):
+        if next(calls) == 4:
+            trainer.step.weights.assign(trainer.step.weights * 2.0)  # the half that was done
+            raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+        return update(gradients, weight)
+
+    trainer.step._update = run_out_in_the_fourth
+    with pytest.raises(MemoryBudgetError, match="in the middle of an update") as end:
+        trainer.train(runs.mel_batches(8, rows=4), epochs=1)
+    assert "from the last checkpoint" in end.value.remedy
+    assert trainer.step.updates == 3  # not tried again: moments would be applied twice
+    assert [folder.name for folder in sorted((run / "checkpoints").glob("step*"))] == [
+        "step_00000002"
+    ]
+
+
 # -- the disk --
 
 FULL_DISK = """

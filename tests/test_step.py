@@ -111,6 +111,23 @@ def test_memory_that_runs_out_within_a_batch_does_not_change_the_update(fails_at
     assert_near(flat_snapshot(unlucky), flat_snapshot(calm))
 
 
+def test_a_compiled_update_that_gets_no_memory_is_tried_again(monkeypatch):
+    batch, step = make_rows(8), make_step(jit_compile=True)
+    update, calls = step._update, iter(range(100))
+
+    def run_out_once(gradients, weight):
+        if next(calls) == 0:
+            raise tf.errors.ResourceExhaustedError(None, None, "injected")
+        return update(gradients, weight)
+
+    monkeypatch.setattr(step, "_update", run_out_once)
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="injected"):
+        step(batch)
+    assert step.updates_begun == 0  # so that what was there before may still be saved
+    step(batch)
+    assert (step.updates, step.updates_begun) == (1, 1)
+
+
 # -- the update --
 
 

@@ -48,15 +48,19 @@ class MemoryBudget:
         """What each device holds at most of batches of this size, raw and processed."""
         # Data device: the prefetch buffer (the batch in work included), the raw form of the batch
         # in work, and the one being copied away. Model device: the ring (the batch being copied in
-        # included), the one in training, and the one before it, which the loop's variable keeps
-        # until it is assigned again.
+        # included), the one in training, the one before it, which the loop's variable keeps until
+        # it is assigned again, and on a GPU the one queued behind.
         held: dict[RoleName, int] = {
             "data": (self.prefetch_buffer_size + 1) * ready_bytes + raw_bytes,
-            "model": (self.depth + 2) * ready_bytes,
+            "model": (self.depth + self._around_step) * ready_bytes,
         }
         if self.plan.data_device == self.plan.model_device:
             return {"model": held["data"] + held["model"] - ready_bytes}  # nothing is copied
         return held
+
+    @property
+    def _around_step(self) -> int:
+        return 3 if self.plan.model_device.startswith("/GPU") else 2
 
     def check(self, *, raw_bytes: int, ready_bytes: int) -> None:
         """Refuse a batch of this size (raw and processed) if a device would overflow."""
@@ -71,7 +75,7 @@ class MemoryBudget:
         buffer = (
             f"{self.prefetch_buffer_size} prefetched, in work and in transfer"
             if role == "data"
-            else f"{self.depth} in the ring and 2 around the step"
+            else f"{self.depth} in the ring and {self._around_step} around the step"
         )
         flag = "--prefetch-buffer-size" if role == "data" else "--pipeline-depth"
         raise MemoryBudgetError(

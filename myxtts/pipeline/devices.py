@@ -195,7 +195,10 @@ def _set_up_single(hardware: Hardware) -> DevicePlan:
     if cards:
         hardware.show_only(cards[:1])
         _check_tensorflow_sees(1, hardware)
-    elif not hardware.tensorflow_gpus():
+    elif hardware.tensorflow_gpus():
+        # Only visible GPUs must agree on memory growth, and only one gets it.
+        hardware.keep_first_gpu()
+    else:
         log.warning("No GPU: %s. Everything runs on the CPU.", hardware.missing_reason)
         return DevicePlan(Mode.SINGLE, "/CPU:0", "/CPU:0")
     hardware.set_growth(0)

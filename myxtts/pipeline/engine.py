@@ -15,24 +15,29 @@ from typing import Any, NoReturn
 import tensorflow as tf
 
 from myxtts.errors import ConfigError, StageLostError, StageStalledError
-from myxtts.pipeline.budget import MemoryBudget, batch_bytes, spec_bytes
+from myxtts.pipeline.alone import AloneTimer
+from myxtts.pipeline.budget import MemoryBudget, batch_bytes
+from myxtts.pipeline.budget_check import BudgetCheck
 from myxtts.pipeline.buffers import BoundedBuffer, BufferClosed, EndOfBatches
+from myxtts.pipeline.consumer_clock import CallClock, QueueClock
 from myxtts.pipeline.devices import DevicePlan, Mode
 from myxtts.pipeline.iterators import iterate
 from myxtts.pipeline.stage import Item, Stage, stack_of
 from myxtts.pipeline.telemetry import (
-    BUSY,
-    IDLE,
     PROCESS,
     READ,
     TRAIN,
     TRANSFER,
-    WAITING_INPUT,
     PipelineStats,
     StageMeter,
     Telemetry,
 )
-from myxtts.pipeline.transfer import copy_to_model_device, put_on_device, wait_for_gpu
+from myxtts.pipeline.transfer import (
+    copy_to_model_device,
+    put_on_device,
+    runs_ahead,
+    wait_for_gpu,
+)
 from myxtts.pipeline.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
@@ -99,8 +104,7 @@ class ProducerConsumerPipeline:
         self._process_function = process
         self._start_delay = model_start_delay
         self._stop_when = stop_when
-        self._budget = MemoryBudget(plan, prefetch_buffer_size, depth)
-        self._largest_checked = (0, 0)
+        self._budget = BudgetCheck(MemoryBudget(plan, prefetch_buffer_size, depth))
         self._host: BoundedBuffer[Item] = BoundedBuffer(buffer_size)
         self._prefetched: BoundedBuffer[Item] = BoundedBuffer(prefetch_buffer_size)
         self._ring: BoundedBuffer[Item] = BoundedBuffer(depth)
@@ -111,12 +115,14 @@ class ProducerConsumerPipeline:
         self._started = False
         self._warm = False
         self._announced = False
+        self._alone = AloneTimer(plan.model_device)
         self._iterator: Iterator[Batch] | None = None
         self.state: Any = None
         self.shape = ""  # of the batch taken last: that of each of its tensors
         self._consumer = threading.current_thread()
         self._process_id = os.getpid()
         self._stages = self._make_stages()
+        self._clock = self._make_clock()
         self._watchdog = Watchdog(
             f"{self._prefix}-watchdog",
             stages=self._stages,
@@ -126,7 +132,8 @@ class ProducerConsumerPipeline:
             closed=self._closed,
             on_failure=self._fail,
         )
-        self._check_budget_up_front(batch_spec)
+        spec = batch_spec if batch_spec is not None else getattr(source, "element_spec", None)
+        self._budget.check_spec(spec, process)
 
     # -- life --
 
@@ -158,9 +165,8 @@ class ProducerConsumerPipeline:
         self._started = True
         log.info("Intelligent GPU Pipeline: %s%s", self.plan.mode.value, self.plan.note)
         self._budget.announce(host_buffer_size=self._host.capacity)
-        for stage in self._stages:
-            stage.thread.start()
-        self._watchdog.thread.start()
+        for thread, _ in self._threads():
+            thread.start()
 
     def close(self, within_s: float = HURRIED_CLOSE_S) -> list[str]:
         """End every thread within a deadline; returns the names of those that stay."""
@@ -169,8 +175,7 @@ class ProducerConsumerPipeline:
         self._closed.set()
         for buffer in (self._host, self._prefetched, self._ring):
             buffer.close()
-        if self.telemetry.meters[TRAIN].state != IDLE:
-            self.telemetry.meters[TRAIN].enter(IDLE)
+        self._clock.close()
         deadline = time.monotonic() + within_s
         lingering = []
         for thread, owner in self._threads():
@@ -183,8 +188,10 @@ class ProducerConsumerPipeline:
         return lingering
 
     def _threads(self) -> list[tuple[threading.Thread, str]]:
-        stages = [(stage.thread, stage.meter.name) for stage in self._stages]
-        return [*stages, (self._watchdog.thread, "watchdog")]
+        threads = [(stage.thread, stage.meter.name) for stage in self._stages]
+        if self._clock.thread is not None:
+            threads.append((self._clock.thread, TRAIN))
+        return [*threads, (self._watchdog.thread, "watchdog")]
 
     # -- the consumer's side --
 
@@ -201,34 +208,40 @@ class ProducerConsumerPipeline:
             )
         if not self._warm:
             self._wait_until_warm()
-        meter = self.telemetry.meters[TRAIN]
-        change = meter.finish_batch if meter.state == BUSY else meter.enter
-        asked = change(WAITING_INPUT)
+        self._clock.ask()
         ready = len(self._ring)
         try:
             item = self._ring.get(self._give_up)
         except EndOfBatches:
-            now = meter.enter(IDLE)
+            self._clock.end()
             if (lost := self._lost_stage()) is not None:
                 raise StageLostError(
                     f"The thread of pipeline stage '{lost}' died without saying why.",
                     "look for its traceback above; the run's last checkpoint is whole",
                 ) from None
-            self.telemetry.step_ended(at=now, waited=now - asked)
             raise StopIteration from None
         except BufferClosed:
-            meter.enter(IDLE)
-            if self._failure is None:
-                raise RuntimeError("this pipeline is closed; make a new one") from None
-            self._raise_failure(self._failure)
+            self._raise_failure()
         if not self._announced:
             self._announced = True
             if self.plan.mode is Mode.MULTI:
                 log.info("Model training starting now%s", self.plan.note)
-        got = meter.enter(BUSY)
-        self.telemetry.delivered(at=got, waited=got - asked, shape=item.shape, ready=ready)
+        self._alone.let_pass()
+        self._clock.take(item.shape, ready)
         self.state, self.shape = item.state, item.shape
         return item.data
+
+    def finish_with(self, tensor: Any) -> None:
+        """Name the tensor that is made last of the batch taken last.
+
+        On a GPU calls only queue their work. With this the next step is queued while this one
+        runs, and times are those of the work; without it a batch counts as done when the next is
+        asked for.
+        """
+        try:
+            self._clock.finish_with(tensor)
+        except BufferClosed:
+            self._raise_failure()
 
     def _give_up(self) -> bool:
         """Whether waiting for a batch has no sense; asked only while there is none."""
@@ -240,10 +253,7 @@ class ProducerConsumerPipeline:
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Around what the consumer does besides training: it counts neither as work nor as rate."""
-        meter = self.telemetry.meters[TRAIN]
-        change = meter.finish_batch if meter.state == BUSY else meter.enter
-        began = change(IDLE)
-        self.telemetry.step_ended(at=began, waited=0.0)
+        began = self._clock.pause()
         try:
             yield
         finally:
@@ -273,10 +283,16 @@ class ProducerConsumerPipeline:
 
     def _make_stages(self) -> list[Stage]:
         self._prefix = f"pipeline-{next(_pipeline_numbers)}"
+        process: Callable[[Item], Item] = self._process
+        transfer: Callable[[Item], Item] = self._transfer
+        if self.plan.data_device == self.plan.model_device:
+            process = self._alone.timed(self.telemetry.meters[PROCESS], process)
+        else:
+            transfer = self._alone.timed(self.telemetry.meters[TRANSFER], transfer)
         parts: list[tuple[str, Callable[[], Item], Callable[[Item], Item], Any]] = [
             (READ, lambda: Item(None), self._read, self._host),
-            (PROCESS, self._host.get, self._process, self._prefetched),
-            (TRANSFER, self._prefetched.get, self._transfer, self._ring),
+            (PROCESS, self._host.get, process, self._prefetched),
+            (TRANSFER, self._prefetched.get, transfer, self._ring),
         ]
         return [
             Stage(
@@ -290,6 +306,11 @@ class ProducerConsumerPipeline:
             )
             for name, take, work, output in parts
         ]
+
+    def _make_clock(self) -> CallClock:
+        if not runs_ahead(self.plan.model_device):
+            return CallClock(self.telemetry)
+        return QueueClock(self.telemetry, name=f"{self._prefix}-train", on_failure=self._fail)
 
     def _read(self, item: Item) -> Item:
         if self._iterator is None:
@@ -319,7 +340,7 @@ class ProducerConsumerPipeline:
             ready, tensors = put_on_device(result, device)
         wait_for_gpu(tensors, device)
         nbytes = batch_bytes(tensors)
-        self._check_budget(raw_bytes, nbytes)
+        self._budget.check(raw_bytes, nbytes)
         shape = " ".join("x".join(map(str, t.shape)) for t in tensors)
         return Item(ready, item.state, nbytes, shape)  # a new one: this thread may keep the old
 
@@ -329,28 +350,6 @@ class ProducerConsumerPipeline:
         moved = copy_to_model_device(item.data, self.plan)
         self.telemetry.transferred_bytes += item.nbytes
         return Item(moved, item.state, item.nbytes, item.shape)
-
-    # -- memory --
-
-    def _check_budget_up_front(self, batch_spec: Any) -> None:
-        if not self.plan.isolated:
-            return
-        spec = batch_spec if batch_spec is not None else getattr(self._source, "element_spec", None)
-        raw_bytes = None if spec is None else spec_bytes(spec)
-        if raw_bytes is None:
-            return  # shapes unknown: each batch is checked as it comes
-        ready_spec = spec
-        if self._process_function is not None:
-            ready_spec = _traced_output(self._process_function, spec, self.plan.data_device)
-        ready_bytes = None if ready_spec is None else spec_bytes(ready_spec)
-        if ready_bytes is not None:
-            self._check_budget(raw_bytes, ready_bytes)
-
-    def _check_budget(self, raw_bytes: int, ready_bytes: int) -> None:
-        largest_raw, largest_ready = self._largest_checked
-        if raw_bytes > largest_raw or ready_bytes > largest_ready:
-            self._budget.check(raw_bytes=raw_bytes, ready_bytes=ready_bytes)
-            self._largest_checked = (max(raw_bytes, largest_raw), max(ready_bytes, largest_ready))
 
     # -- failure --
 
@@ -366,20 +365,11 @@ class ProducerConsumerPipeline:
         for buffer in (self._host, self._prefetched, self._ring):
             buffer.close()
 
-    def _raise_failure(self, failure: BaseException) -> NoReturn:
+    def _raise_failure(self) -> NoReturn:
+        self._clock.close()
+        failure = self._failure
+        if failure is None:
+            raise RuntimeError("this pipeline is closed; make a new one") from None
         if isinstance(failure, StopIteration):  # would end the consumer's loop as if all were well
             raise RuntimeError("a pipeline stage raised StopIteration") from failure
         raise failure
-
-
-def _traced_output(process: Callable[[Batch], Batch], spec: Any, device: str) -> Any:
-    """What `process` makes of a batch like `spec`, traced and not run; None if it cannot be."""
-    function: Any = process
-    if not hasattr(process, "get_concrete_function"):
-        function = tf.function(process, autograph=False)  # it warns of what it cannot convert
-    try:
-        with tf.device(device):
-            return function.get_concrete_function(spec).structured_outputs
-    except Exception as error:  # Python that needs real values; each batch is checked as it comes
-        log.debug("The process function cannot be traced (%s): sizes are checked later", error)
-        return None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from myxtts.errors import DeviceError
+
+log = logging.getLogger(__name__)
 
 MB = 1024 * 1024
 _P2P_READ = 0  # the package's own constant is a tuple by mistake
@@ -34,6 +37,7 @@ class Hardware:
         self.missing_reason = ""  # why `cards()` is empty
         self._users_choice: str | None = None  # CUDA_VISIBLE_DEVICES before `show_only` set it
         self._narrowed = False
+        self._told_of_unknown_size = False
 
     # -- the driver (NVML; never initialises CUDA) --
 
@@ -72,12 +76,30 @@ class Hardware:
         uuids = [_text(pynvml.nvmlDeviceGetUUID(handle)) for handle in handles]
         chosen = self._users_choice if self._narrowed else os.environ.get("CUDA_VISIBLE_DEVICES")
         visible = visible_tokens(chosen, uuids)
-        if not visible:
-            hidden = bool(handles)
+        if not visible and not handles:
+            self.missing_reason = "the driver lists no GPU"
+        elif not visible:
             self.missing_reason = (
-                "CUDA_VISIBLE_DEVICES hides every GPU" if hidden else "the driver lists no GPU"
+                "CUDA_VISIBLE_DEVICES hides every GPU"
+                if chosen in ("", "-1")
+                else f"CUDA_VISIBLE_DEVICES={chosen} names no whole card"  # part of one: MIG
             )
         return [(token, handles[physical]) for token, physical in visible]
+
+    def card_mb(self, index: int) -> int | None:
+        """The memory of a card; None, said once, where NVML does not know it (MIG, ROCm)."""
+        for card in self.cards():
+            if card.index == index:
+                return card.total_mb
+        if not self._told_of_unknown_size:
+            self._told_of_unknown_size = True
+            log.warning(
+                "The size of GPU %d's memory is unknown: %s. What TensorFlow holds of it is read "
+                "from TensorFlow itself.",
+                index,
+                self.missing_reason or "NVML does not list it",
+            )
+        return None
 
     def utilisation(self, index: int) -> float | None:
         """Share of the last moment in which a card computed, from 0 to 1; None if NVML is mute."""
@@ -145,6 +167,13 @@ class Hardware:
             return
         with _before_tensorflow_starts():
             _tf().config.set_visible_devices([], "GPU")
+
+    def keep_first_gpu(self) -> None:
+        """Keep TensorFlow off every GPU but its first, where NVML cannot name them."""
+        gpus = _physical("GPU")
+        if len(gpus) > 1:
+            with _before_tensorflow_starts():
+                _tf().config.set_visible_devices(gpus[:1], "GPU")
 
     def set_growth(self, gpu: int) -> None:
         """Let a GPU's memory grow with need, instead of taking the whole card."""

@@ -23,7 +23,7 @@ class MemoryReading:
     """Memory in use against what may be used, in MB."""
 
     used_mb: float
-    total_mb: float  # the role's limit where it has one, else the card, else the machine
+    total_mb: float  # the role's limit, else the card's or the machine's size; 0 where unknown
     source: str
 
     @property
@@ -37,6 +37,8 @@ class MemoryReading:
         return 100.0 * self.used_mb / self.total_mb if self.total_mb else 0.0
 
     def __str__(self) -> str:
+        if not self.total_mb:
+            return f"{self.used_mb:.0f}MB (of an unknown size)"
         return f"{self.used_mb:.0f}/{self.total_mb:.0f}MB ({self.percent:.1f}%)"
 
     def has_grown(self, name: str, *, baseline_mb: float, threshold_mb: float) -> bool:
@@ -62,7 +64,7 @@ def read_role(plan: DevicePlan, role: RoleName, hardware: Hardware = HARDWARE) -
     used = hardware.allocated_mb(plan.device(role))
     gpu = plan.gpu(role)
     if limit is None and gpu is not None:
-        limit = find_card(hardware.cards(), gpu, hardware).total_mb
+        limit = hardware.card_mb(gpu)
     return MemoryReading(used, limit or 0, ALLOCATOR)
 
 

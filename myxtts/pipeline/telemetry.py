@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from array import array
 from collections import deque
@@ -16,9 +17,11 @@ READ, PROCESS, TRANSFER, TRAIN = STAGES = ("read", "process", "transfer", "train
 BUSY = "busy"
 WAITING_INPUT = "waiting for input"
 WAITING_ROOM = "waiting for room"
+QUEUED = "queued behind other work of its device"
 IDLE = "idle"
 
 WARM_UP_STEPS = 3  # of every shape: the first compiles, the next still fill caches
+KEPT_ALONE = 5  # times of a batch with its device to itself
 KEPT_SPANS = 20_000  # the newest, for the trace; about 4 MB
 MANY_SHAPES = "(many shapes)"
 EQUALLY_BUSY = 0.02  # shares closer than this are
@@ -29,36 +32,57 @@ class StageMeter:
 
     def __init__(self, name: str, spans: deque[tuple[str, str, int, float, float]]) -> None:
         self.name = name
-        self.state = IDLE
-        self.since = time.perf_counter()
+        self._now = (IDLE, time.perf_counter())  # one thing, so that nobody sees half of a change
         self.batches = 0  # finished ones
-        self.seconds = {BUSY: 0.0, WAITING_INPUT: 0.0, WAITING_ROOM: 0.0, IDLE: 0.0}
+        self.seconds = dict.fromkeys((BUSY, QUEUED, WAITING_INPUT, WAITING_ROOM, IDLE), 0.0)
         self._spans = spans
+        self._alone: deque[float] = deque(maxlen=KEPT_ALONE)
+
+    @property
+    def state(self) -> str:
+        """What the stage is doing."""
+        return self._now[0]
+
+    @property
+    def since(self) -> float:
+        """Since when."""
+        return self._now[1]
 
     def enter(self, state: str) -> float:
         """Change what the stage is doing; returns the time of the change."""
         now = time.perf_counter()
-        self.seconds[self.state] += now - self.since
-        if self.state != IDLE:
-            self._spans.append((self.name, self.state, self.batches, self.since, now))
-        self.state, self.since = state, now
+        before, since = self._now
+        self.seconds[before] += now - since
+        if before != IDLE:
+            self._spans.append((self.name, before, self.batches, since, now))
+        self._now = state, now
         return now
 
     def finish_batch(self, state: str) -> float:
         """Count the batch in work as done, and go on to another state."""
+        began = self.since
         now = self.enter(state)
+        if self._alone:  # more than it takes alone was a queue's
+            queued = max(0.0, now - began - statistics.median(self._alone))
+            self.seconds[BUSY] -= queued
+            self.seconds[QUEUED] += queued
         self.batches += 1  # after, so that the span of its work still bears its number
         return now
 
+    def timed_alone(self, seconds: float) -> None:
+        """Note what a batch takes while nothing else is queued on the device."""
+        self._alone.append(seconds)
+
     def snapshot(self) -> StageStats:
         """The totals up to now, what is under way included."""
-        state, since, seconds = self.state, self.since, dict(self.seconds)
+        (state, since), seconds = self._now, dict(self.seconds)
         seconds[state] += time.perf_counter() - since
         return StageStats(
             batches=self.batches,
             busy_s=seconds[BUSY],
             waiting_input_s=seconds[WAITING_INPUT],
             waiting_room_s=seconds[WAITING_ROOM],
+            queued_s=seconds[QUEUED],
         )
 
 
@@ -70,11 +94,12 @@ class StageStats:
     busy_s: float
     waiting_input_s: float
     waiting_room_s: float
+    queued_s: float = 0.0  # its work waited for other work of the same GPU
 
     @property
     def busy_share(self) -> float:
         """Share of its time that the stage worked, from 0 to 1."""
-        whole = self.busy_s + self.waiting_input_s + self.waiting_room_s
+        whole = self.busy_s + self.waiting_input_s + self.waiting_room_s + self.queued_s
         return self.busy_s / whole if whole else 0.0
 
     def minus(self, earlier: StageStats) -> StageStats:
@@ -84,6 +109,7 @@ class StageStats:
             self.busy_s - earlier.busy_s,
             self.waiting_input_s - earlier.waiting_input_s,
             self.waiting_room_s - earlier.waiting_room_s,
+            self.queued_s - earlier.queued_s,
         )
 
 
@@ -156,23 +182,30 @@ class Telemetry:
 
     def delivered(self, *, at: float, waited: float, shape: str, ready: int) -> None:
         """Record that the model got a batch: the step before it ended here."""
+        self.found_ready(at=at, ready=ready)
+        self.step_ended(at=at, waited=waited)
+        self._step_began, self._shape = at, shape
+
+    def found_ready(self, *, at: float, ready: int) -> None:
+        """Record how many batches were ready when the model asked."""
         if not self._delivered_any:
             self._marked_at = at  # the first batch starts the clock of the rate
         self._delivered_any = True
-        self.step_ended(at=at, waited=waited)
-        self._step_began, self._shape = at, shape
         self._occupancy[min(ready, len(self._occupancy) - 1)] += 1
 
     def step_ended(self, *, at: float, waited: float) -> None:
         """Record the time from one delivered batch to the next, and how much of it was waiting."""
-        if self._step_began is None:
-            return
-        if self._shape not in self._steps:
-            self._steps[self._shape] = (array("f"), array("f"))
-        times, waits = self._steps[self._shape]
-        times.append(at - self._step_began)
+        if self._step_began is not None:
+            self.record_step(self._shape, taken=at - self._step_began, waited=waited)
+            self._step_began = None
+
+    def record_step(self, shape: str, *, taken: float, waited: float) -> None:
+        """Record how long a step took, waiting for its batch included."""
+        if shape not in self._steps:
+            self._steps[shape] = (array("f"), array("f"))
+        times, waits = self._steps[shape]
+        times.append(taken)
         waits.append(waited)
-        self._step_began = None
 
     def paused(self, seconds: float) -> None:
         """Leave out time in which the model was not meant to train."""

@@ -106,13 +106,13 @@ def _measure_together(
         stall_timeout=data.stall_timeout,
     ) as batches:
         for batch in itertools.islice(batches, filling):
-            subject.train(batch)
+            batches.finish_with(subject.train(batch))
         batches.telemetry.mark()
         began, cpu_before = time.perf_counter(), time.process_time()
         arrivals = [began]
         with watch.watching(batches.telemetry):
             for batch in itertools.islice(batches, num_steps):
-                subject.train(batch)
+                batches.finish_with(subject.train(batch))
                 arrivals.append(time.perf_counter())
                 on_progress("all together", len(arrivals) - 1, num_steps)
                 if arrivals[-1] - began > LONGEST_S and len(arrivals) > FEWEST_STEPS:

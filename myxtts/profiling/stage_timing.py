@@ -102,7 +102,7 @@ class StageTimer:
         for count in (False, False, True) if new else (True,):
             ready = clocks[PROCESS].time(partial(_process, subject, host), count=count)
             moved = clocks[TRANSFER].time(partial(_transfer, subject.plan, ready), count=count)
-            clocks[TRAIN].time(partial(subject.train, moved), count=count)
+            clocks[TRAIN].time(partial(_train, subject, moved), count=count)
         self._seen.add(shape)
         self.batch_mb = max(self.batch_mb, _size_mb(ready))
 
@@ -118,7 +118,7 @@ class StageTimer:
         thread.start()
         try:
             for _ in range(rounds):
-                self._beside.time(partial(subject.train, ready))
+                self._beside.time(partial(_train, subject, ready))
         finally:
             done.set()
             thread.join()
@@ -149,6 +149,10 @@ def _process(subject: Subject, host: Any) -> Any:
 def _transfer(plan: DevicePlan, ready: Any) -> Any:
     one_device = plan.data_device == plan.model_device
     return ready if one_device else copy_to_model_device(ready, plan)
+
+
+def _train(subject: Subject, batch: Any) -> None:
+    wait_for_gpu([subject.train(batch)], subject.plan.model_device)
 
 
 def _shape_of(batch: Any) -> str:

@@ -34,7 +34,7 @@ class Subject:
     source: Callable[[], Batches]  # as the run reads
     readers: Mapping[str, Callable[[], Batches]]  # one worker each, by what it reads from
     process: Callable[[Any], Any]
-    train: Callable[[Any], Any]
+    train: Callable[[Any], Any]  # returns the tensor that is made last
     num_traces: Callable[[], int] = lambda: 0
     shapes: tuple[str, ...] = ()  # planned; none where each batch has its own
     data_name: str = ""
@@ -59,6 +59,8 @@ def open_voice(
 
 
 def _subject(trainer: XTTSTrainer, data_name: str) -> Subject:
+    from myxtts.training.step import last_made
+
     data = trainer.data
     assert data is not None, "the settings must name training data"
     static = trainer.config.data.static_shapes != "off"
@@ -68,7 +70,7 @@ def _subject(trainer: XTTSTrainer, data_name: str) -> Subject:
         source=data.batches,
         readers=_readers(trainer),
         process=trainer._preprocess_on_data_gpu,
-        train=trainer.step,
+        train=lambda batch: last_made(trainer.step(batch)),
         num_traces=lambda: trainer.step.traces,
         shapes=tuple(
             f"{stats.rows} clips x {stats.bucket.frames} frames x {stats.bucket.tokens} tokens"

@@ -37,6 +37,7 @@ class _Stage(_Exactly):
     busy_s: Amount
     waiting_input_s: Amount
     waiting_room_s: Amount
+    queued_s: Amount = 0.0
 
 
 class _Steps(_Exactly):

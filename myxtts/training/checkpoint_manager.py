@@ -140,8 +140,11 @@ class CheckpointManager:
 
     @property
     def _is_new(self) -> bool:
-        # Before the first update there is no work to keep, only settings that may be wrong.
-        return self._step.built and self._state.step > 0 and self._mark() != self._saved_mark
+        # Before the first update there is no work to keep, only settings that may be wrong; and
+        # after one that was broken off the weights are no state to go on from.
+        whole = self._step.updates_begun == self._updates_counted
+        new = self._state.step > 0 and self._mark() != self._saved_mark
+        return self._step.built and whole and new
 
     def _mark(self) -> tuple[int, dict[str, Any]]:
         """What tells one state of a run from another."""

@@ -126,7 +126,7 @@ class PipelineReport:
             reading = read_role(self._plan, role)
             memory[role] = {
                 "used_mb": reading.used_mb,
-                "limit_mb": reading.total_mb,
+                "limit_mb": reading.total_mb or None,
                 "source": reading.source,
             }
         events.event(

@@ -10,8 +10,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from myxtts.errors import DeviceError
-from myxtts.pipeline.transfer import is_on, wait_for_gpu
+from myxtts.errors import DeviceError, MemoryBudgetError
+from myxtts.pipeline.transfer import is_on
 
 FIRST_LOSS_SCALE = 2.0**12
 LOSS_SCALE_GROWTH_STEPS = 1000
@@ -72,6 +72,7 @@ class TrainStep:
         # gradients, once, on all weights end to end: a handful of kernels, not a thousand.
         self._gradients = tf.function(self._compute_gradients, jit_compile=jit_compile)
         self._update = tf.function(self._apply_gradients, jit_compile=jit_compile)
+        self._updates_whole = jit_compile  # compiled, it gets all of its memory before it begins
 
     # -- calling it --
 
@@ -86,9 +87,6 @@ class TrainStep:
             losses = dict(self._losses)
             if self._batches_added == self.grad_accum:
                 losses["gradient_norm"] = self._finish_update()
-            # Without this a GPU step would end when it is queued, and its time be charged to the
-            # transfer behind it.
-            wait_for_gpu([losses.get("gradient_norm", losses["loss"])], self.device)
         return losses
 
     def apply_what_is_left(self) -> bool:
@@ -146,7 +144,18 @@ class TrainStep:
 
     def _finish_update(self) -> tf.Tensor:
         self.updates_begun += 1
-        norm = self._update(self._gradient_sum, self._weight_sum)
+        try:
+            norm = self._update(self._gradient_sum, self._weight_sum)
+        except tf.errors.ResourceExhaustedError as error:
+            if not self._updates_whole:
+                raise MemoryBudgetError(
+                    "The model device ran out of memory in the middle of an update: some weights "
+                    "may have changed and others not. This state is not saved.",
+                    "go on from the last checkpoint with a smaller --batch-size, or with XLA "
+                    "(--optimization-level enhanced), where an update happens wholly or not at all",
+                ) from error
+            self.updates_begun -= 1  # nothing of it happened
+            raise
         self.drop_gradients()
         return norm
 
@@ -261,6 +270,11 @@ class TrainStep:
 
 def _flatten(tensors: Any) -> tf.Tensor:
     return tf.concat([tf.reshape(tf.cast(t, tf.float32), [-1]) for t in tensors], axis=0)
+
+
+def last_made(losses: Losses) -> tf.Tensor:
+    """Of what a step returns, that which is there when all of it is done."""
+    return losses.get("gradient_norm", losses["loss"])
 
 
 def num_rows(batch: Any) -> int:

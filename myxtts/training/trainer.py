@@ -31,7 +31,7 @@ from myxtts.training.progress import TrainingProgress
 from myxtts.training.reporting import LossReport, PipelineReport, warn_of_uneven_steps
 from myxtts.training.snapshot import restore_snapshot
 from myxtts.training.sources import foreign_batches, planned_steps, refuse_one_shot
-from myxtts.training.step import Losses, num_rows
+from myxtts.training.step import Losses, last_made, num_rows
 from myxtts.training.stopping import StopRequest
 from myxtts.training.tracing import TraceWatch, describe_shape, planned_shapes
 from myxtts.training.validation import Validator
@@ -158,6 +158,7 @@ class XTTSTrainer:
                     for batch in batches:
                         self._traces.announce(batches.shape, batch)
                         losses = self._train_step_impl(batch)
+                        batches.finish_with(last_made(losses))
                         self._losses.add(losses, batches.state)
                         if self.step.at_update:
                             self._count_update(batches.state, losses, on_step)
