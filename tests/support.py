@@ -98,6 +98,9 @@ class FakeHardware(Hardware):
     def set_growth(self, gpu: int) -> None:
         self.growth.append(gpu)
 
+    def set_tf32(self, on: bool) -> None:
+        self.tf32 = on
+
     def set_limits(self, gpu: int, limits_mb: Sequence[int]) -> None:
         self.limits[gpu] = list(limits_mb)
 

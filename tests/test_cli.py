@@ -253,7 +253,7 @@ def test_every_flag_reaches_its_setting():
     for flag, (name, value) in FLAG_SETTINGS.items():
         section, field = name.split(".")
         assert printed[section][field] == value, flag
-    assert printed["training"]["xla_process"] is True  # what experimental adds
+    assert printed["training"]["xla_process"] == "on"  # what experimental adds
     flags = {flag.split()[0] for flag in FLAG_SETTINGS}
     elsewhere = "--config --print-config --debug --simulate --reset-training"
     assert set(TRAIN_FLAGS) - flags == {*elsewhere.split(), "--disable-static-shapes"}

@@ -55,9 +55,9 @@ def test_the_pipeline_gets_the_settings_it_is_named_for(run, trainer_in, monkeyp
 
 def test_experimental_names_what_it_adds(run, trainer_in, monkeypatch, caplog):
     asked = []
-    monkeypatch.setattr(setup, "make_device_stage", lambda **given: asked.append(given))
+    monkeypatch.setattr(setup, "make_device_stage", lambda _, **given: asked.append(given))
     trainer_in(run, optimization_level="experimental")
-    assert asked == [{"jit_compile": True, "on_gpu": False}]
+    assert asked == [{"jit_compile": True, "on_gpu": False, "exact": False}]
     assert re.search("experimental: .*data device", caplog.text, re.IGNORECASE)
 
 

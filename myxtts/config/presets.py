@@ -23,7 +23,7 @@ MODEL_SIZES: Final[dict[str, dict[str, Any]]] = {
 }
 
 OPTIMIZATION_LEVELS: Final[dict[str, dict[str, Any]]] = {
-    "basic": {"xla": False, "mixed_precision": False, "xla_process": False},
-    "enhanced": {"xla": True, "mixed_precision": True, "xla_process": False},
-    "experimental": {"xla": True, "mixed_precision": True, "xla_process": True},
+    "basic": {"xla": False, "mixed_precision": False, "xla_process": "off"},
+    "enhanced": {"xla": True, "mixed_precision": True, "xla_process": "auto"},
+    "experimental": {"xla": True, "mixed_precision": True, "xla_process": "on"},
 }

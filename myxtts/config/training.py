@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
 
 from myxtts.config.fields import Switch, setting
 from myxtts.config.presets import OPTIMIZATION_LEVELS
@@ -100,10 +100,19 @@ class TrainingConfig(PresetSettings):
         "Compute in half precision where the device has it.",
         fa="هر جا دستگاه پشتیبانی می‌کند با دقت نیمه محاسبه کن.",
     )
-    xla_process: bool = setting(
+    xla_process: Literal["auto", "on", "off"] = setting(
+        "auto",
+        "Compile the data device's work with XLA too; `auto` tries both on a GPU and stays with "
+        "the quicker, and on a CPU does not.",
+        fa="کار دستگاه داده را هم با XLA کامپایل کن؛ ‏`auto` روی GPU هر دو را امتحان می‌کند و با "
+        "سریع‌تر ادامه می‌دهد، و روی CPU کامپایل نمی‌کند.",
+    )
+    tf32: bool = setting(
         False,
-        "Compile the data device's work with XLA too.",
-        fa="کار دستگاه داده را هم با XLA کامپایل کن.",
+        "Let a newer GPU round the factors of the model's float32 products to ten bits (TF32), "
+        "which is faster; matters where mixed precision is off. Mels and pitch are never rounded.",
+        fa="به GPUهای جدیدتر اجازه بده عامل‌های ضرب‌های float32 مدل را به ده بیت گرد کنند (TF32)، "
+        "که سریع‌تر است؛ وقتی اهمیت دارد که دقت ترکیبی خاموش باشد. مل‌ها و زیروبمی هرگز گرد نمی‌شوند.",
     )
     checkpoint_dir: Path = setting(
         Path("runs/default"),
@@ -241,6 +250,12 @@ class TrainingConfig(PresetSettings):
         unit="MB",
         le=1_000_000,
     )
+
+    @field_validator("xla_process", mode="before")
+    @classmethod
+    def _read_switch(cls, value: Any) -> Any:
+        """YAML reads a plain `on` as true, and so runs made before have it."""
+        return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
     @classmethod
     def preset(cls) -> tuple[str, dict[str, dict[str, Any]]]:

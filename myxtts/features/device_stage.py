@@ -28,12 +28,17 @@ class Augmentation:
 
 
 def make_device_stage(
-    augmentation: Augmentation | None = None, *, jit_compile: bool = False, on_gpu: bool = False
+    augmentation: Augmentation | None = None,
+    *,
+    jit_compile: bool = False,
+    on_gpu: bool = False,
+    exact: bool = False,
 ) -> Any:
     """A `tf.function` from host batches to model batches; run it under the data device.
 
     Random numbers come from the batch's own seed, so a batch is the same however often and
     wherever it is made. On a CPU it keeps to one thread, which leaves the other cores to the step.
+    `exact` computes products in float64, for a GPU that would round float32 ones (TF32).
     """
     varied = augmentation or Augmentation()
 
@@ -46,16 +51,16 @@ def make_device_stage(
         # Of the reference only statistics are taken: each value is heard in one frame and stands
         # for two.
         asked = [Heard(waves, lengths), Heard(references, reference_lengths, every=2)]
-        (pitch, voiced), (heard, _) = pitches(asked, by_row=not on_gpu)
+        (pitch, voiced), (heard, _) = pitches(asked, by_row=not on_gpu, exact=exact)
         if varied.noise_db is not None:  # behind the pitch, which stays that of the voice
             references = _add_noise(references, batch["seed"], varied.noise_db)
         return {
-            "mels": mels.log_mel(waves, lengths, by_row=not on_gpu),
+            "mels": mels.log_mel(waves, lengths, by_row=not on_gpu, exact=exact),
             "mel_lengths": mels.real_frames(lengths),
             "pitch": pitch,
             "voiced": voiced,
             "reference_mels": mels.log_mel(
-                references, reference_lengths, precise=False, by_row=not on_gpu
+                references, reference_lengths, precise=False, by_row=not on_gpu, exact=exact
             ),
             "reference_pitch": tf.repeat(heard, 2, axis=1)[:, : num_frames(references.shape[1])],
             "reference_lengths": mels.real_frames(reference_lengths),

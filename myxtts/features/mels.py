@@ -22,7 +22,12 @@ MOST_AT_ONCE = 1 << 24  # samples in frames on a GPU: 128 MB in float64
 
 
 def log_mel(
-    waves: tf.Tensor, lengths: tf.Tensor, *, precise: bool = True, by_row: bool = True
+    waves: tf.Tensor,
+    lengths: tf.Tensor,
+    *,
+    precise: bool = True,
+    by_row: bool = True,
+    exact: bool = False,
 ) -> tf.Tensor:
     """Natural-log mels [B, F, M] of float waves [B, S]; frames past a row's end are at the floor.
 
@@ -36,17 +41,18 @@ def log_mel(
         # The frames of a whole batch (four times the audio, in float64) leave every cache: measured
         # on a CPU this halves the time.
         padded = _mirror_ends(waves, lengths, FFT // 2)
-        mels = tf.map_fn(lambda row: _mel_amplitudes(row, count, dtype), padded)
+        mels = tf.map_fn(lambda row: _mel_amplitudes(row, count, dtype, exact=exact), padded)
     else:
         padded = _mirror_all_ends(waves, lengths, FFT // 2)
         rows = max(1, MOST_AT_ONCE // (count * FFT))
         parts = [padded[i : i + rows] for i in range(0, padded.shape[0], rows)]
-        mels = tf.concat([_mel_amplitudes(part, count, dtype) for part in parts], axis=0)
+        amplitudes = [_mel_amplitudes(part, count, dtype, exact=exact) for part in parts]
+        mels = tf.concat(amplitudes, axis=0)
     mels = tf.math.log(tf.maximum(mels, LOG_FLOOR))
     return tf.where(frame_mask(waves, lengths)[..., None], mels, np.float32(np.log(LOG_FLOOR)))
 
 
-def _mel_amplitudes(padded: tf.Tensor, count: int, dtype: tf.DType) -> tf.Tensor:
+def _mel_amplitudes(padded: tf.Tensor, count: int, dtype: tf.DType, *, exact: bool) -> tf.Tensor:
     """Mel amplitudes [..., F, M] of padded rows."""
     frames = side_by_side(padded, count, size=FFT, hop=HOP)
     spectrum = tf.signal.rfft(tf.cast(frames, dtype) * tf.constant(_hann(), dtype))
@@ -57,7 +63,14 @@ def _mel_amplitudes(padded: tf.Tensor, count: int, dtype: tf.DType) -> tf.Tensor
         real = tf.cast(tf.math.real(spectrum), tf.float32)
         imaginary = tf.cast(tf.math.imag(spectrum), tf.float32)
         magnitude = tf.sqrt(tf.square(real) + tf.square(imaginary))
-    return tf.matmul(magnitude, tf.constant(mel_matrix()[:MEL_BINS]))
+    return product(magnitude, mel_matrix()[:MEL_BINS], exact=exact)
+
+
+def product(left: tf.Tensor, right: np.ndarray, *, exact: bool) -> tf.Tensor:
+    """A product of float32 matrices; `exact` where a GPU would round the factors (TF32)."""
+    if not exact:
+        return tf.matmul(left, tf.constant(right))
+    return tf.cast(tf.matmul(tf.cast(left, tf.float64), right.astype(np.float64)), tf.float32)
 
 
 def side_by_side(waves: tf.Tensor, count: int, *, size: int, hop: int) -> tf.Tensor:

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from myxtts.features.audio import HOP, SAMPLE_RATE
 from myxtts.features.cheapest_path import GRAIN, path_by_frame, paths_in_blocks, to_grain
-from myxtts.features.mels import frame_mask, side_by_side
+from myxtts.features.mels import frame_mask, product, side_by_side
 
 # Pitch is found at half the rate, where the lags of a voice are few.
 PITCH_DECIMATION = 2
@@ -40,13 +40,15 @@ def pitch(waves: tf.Tensor, lengths: tf.Tensor, *, every: int = 1) -> tuple[tf.T
     return pitches([Heard(waves, lengths, every)])[0]
 
 
-def pitches(asked: Sequence[Heard], *, by_row: bool = True) -> list[tuple[tf.Tensor, tf.Tensor]]:
+def pitches(
+    asked: Sequence[Heard], *, by_row: bool = True, exact: bool = False
+) -> list[tuple[tf.Tensor, tf.Tensor]]:
     """The pitch of several lots of waves.
 
     YIN with the cumulative mean normalised difference, and a path through the lags that does not
     jump by octaves (the octave is what YIN by itself gets wrong).
     """
-    costs = [_costs(heard, by_row=by_row) for heard in asked]  # [B, F, lags]
+    costs = [_costs(heard, by_row=by_row, exact=exact) for heard in asked]  # [B, F, lags]
     cells = [_cells(cost) for cost in costs]
     steps = [_steps(cell) for cell in cells]
     if by_row:
@@ -64,16 +66,16 @@ def pitches(asked: Sequence[Heard], *, by_row: bool = True) -> list[tuple[tf.Ten
     return found
 
 
-def _costs(heard: Heard, *, by_row: bool) -> tf.Tensor:
+def _costs(heard: Heard, *, by_row: bool, exact: bool) -> tf.Tensor:
     span = PITCH_WINDOW + MAX_LAG
-    padded = tf.pad(_halve_rate(heard.waves), [[0, 0], [span // 2, span]])
+    padded = tf.pad(_halve_rate(heard.waves, exact=exact), [[0, 0], [span // 2, span]])
     count = -(-(1 + heard.waves.shape[1] // HOP) // heard.every)
     if by_row:
-        return tf.map_fn(lambda row: _aperiodicity(row, count, heard.every), padded)
-    return _aperiodicity(padded, count, heard.every)
+        return tf.map_fn(lambda row: _aperiodicity(row, count, heard.every, exact=exact), padded)
+    return _aperiodicity(padded, count, heard.every, exact=exact)
 
 
-def _aperiodicity(padded: tf.Tensor, count: int, every: int) -> tf.Tensor:
+def _aperiodicity(padded: tf.Tensor, count: int, every: int, *, exact: bool) -> tf.Tensor:
     """YIN's normalised difference in frames for lags 0 to MAX_LAG: near 0 at the period."""
     span, hop = PITCH_WINDOW + MAX_LAG, PITCH_HOP * every
     blocks = side_by_side(padded, count, size=span, hop=hop)
@@ -90,7 +92,7 @@ def _aperiodicity(padded: tf.Tensor, count: int, every: int) -> tf.Tensor:
     lags = np.arange(MAX_LAG + 1, dtype=np.float32)
     running_sum = np.triu(np.ones([len(lags), len(lags)], np.float32))  # cheaper than tf.cumsum
     # The small constant makes silence aperiodic instead of 0 / 0.
-    return (difference * lags + 1e-7) / (tf.matmul(difference, running_sum) + 1e-7)
+    return (difference * lags + 1e-7) / (product(difference, running_sum, exact=exact) + 1e-7)
 
 
 JUMP_COST = 0.6  # price of one octave between two frames
@@ -124,14 +126,14 @@ def _refine(cost: tf.Tensor, lag: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 STRETCH = 64  # samples whose rate is halved by one product with a matrix
 
 
-def _halve_rate(waves: tf.Tensor) -> tf.Tensor:
+def _halve_rate(waves: tf.Tensor, *, exact: bool) -> tf.Tensor:
     """Every second sample of the low-passed waves; a product is far cheaper than a convolution."""
     matrix = _half_band()
     margin = (len(matrix) - STRETCH) // 2
     count = -(-waves.shape[1] // STRETCH)
     padded = tf.pad(waves, [[0, 0], [margin, margin + count * STRETCH - waves.shape[1]]])
     stretches = side_by_side(padded, count, size=len(matrix), hop=STRETCH)
-    return tf.reshape(tf.matmul(stretches, matrix), [waves.shape[0], -1])
+    return tf.reshape(product(stretches, matrix, exact=exact), [waves.shape[0], -1])
 
 
 @lru_cache(maxsize=1)

@@ -195,7 +195,7 @@ class Synthesizer:
     def mel_of(self, path: str | Path) -> Floats:
         """The log-mel [F, M] of a recording, to compare with what the model makes of it."""
         wave = decode(Path(path)).astype(np.float32) / 32768.0
-        with tf.device(self._device):
+        with tf.device("/CPU:0"):
             mel: Floats = mels.log_mel(wave[None], tf.constant([len(wave)]))[0].numpy()
         return mel
 
@@ -254,11 +254,13 @@ class Synthesizer:
         )
 
     def _hear(self, wave: tf.Tensor, length: tf.Tensor) -> Voice:
-        floats = tf.cast(wave, tf.float32) / 32768.0
-        mask = mels.frame_mask(floats, length)
-        pitch, _ = find_pitch(floats, length)
-        frames = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
-        return self.model.listen(mels.log_mel(floats, length), frames, pitch)
+        with tf.device("/CPU:0"):  # a few seconds, in full precision: a GPU may round products
+            floats = tf.cast(wave, tf.float32) / 32768.0
+            mask = mels.frame_mask(floats, length)
+            pitch, _ = find_pitch(floats, length)
+            frames = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
+            mel = mels.log_mel(floats, length)
+        return self.model.listen(mel, frames, pitch)
 
 
 def _fade_ends(wave: Floats, sample_rate: int) -> Floats:

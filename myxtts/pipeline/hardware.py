@@ -183,6 +183,10 @@ class Hardware:
             with _before_tensorflow_starts():
                 tf.config.experimental.set_memory_growth(device, True)
 
+    def set_tf32(self, on: bool) -> None:
+        """Whether float32 products may be rounded to TF32; TensorFlow itself would say yes."""
+        _tf().config.experimental.enable_tensor_float_32_execution(on)
+
     def set_limits(self, gpu: int, limits_mb: Sequence[int]) -> None:
         """Make one logical device per limit on this GPU, each with its hard limit."""
         tf = _tf()

@@ -27,6 +27,7 @@ from myxtts.training.fine_tuning import describe_match, joined_tokenizer, load_m
 from myxtts.training.kept_tokenizer import kept_tokenizer
 from myxtts.training.precision import choose_precision
 from myxtts.training.progress import TrainingProgress
+from myxtts.training.quickest import QuickestForm
 from myxtts.training.schedule import WarmUpCosine
 from myxtts.training.snapshot import RunState
 from myxtts.training.step import TrainStep, check_placement
@@ -231,7 +232,7 @@ def make_model(
         log.info("Multi-GPU Mode: Model will be placed on %s%s", name, note)
         log.info("   (Original GPU %s is now mapped to %s)%s", plan.model_gpu, name[1:], note)
     log.info("Creating model on device: %s%s", name, note)
-    if training.xla_process:
+    if training.xla_process == "on":
         log.warning("Experimental: XLA compiles the data device's work too, not proven yet")
     policy = choose_precision(plan, mixed=training.mixed_precision)
     before = keras.config.dtype_policy()
@@ -266,13 +267,22 @@ def make_model(
 
 def device_stages(config: XTTSConfig, plan: DevicePlan) -> tuple[Any, Any]:
     """What prepares batches to train on, and those to validate on, which are never varied."""
-    data, compiled = config.data, config.training.xla_process
+    data, training = config.data, config.training
     on_gpu = plan.data_device.startswith("/GPU")
-    plain = make_device_stage(jit_compile=compiled, on_gpu=on_gpu)
+
+    def make(varied: Augmentation) -> Any:
+        def form(*, compiled: bool) -> Any:
+            exact = training.tf32  # without TF32 every product is
+            return make_device_stage(varied, jit_compile=compiled, on_gpu=on_gpu, exact=exact)
+
+        if training.xla_process != "auto" or not on_gpu:
+            return form(compiled=training.xla_process == "on")
+        forms = {"without XLA": form(compiled=False), "with XLA": form(compiled=True)}
+        return QuickestForm("Data stage", forms, device=plan.data_device)
+
+    plain = make(Augmentation())
     varied = Augmentation(gain_db=data.augment_gain_db, noise_db=data.augment_noise_db)
-    if varied == Augmentation():
-        return plain, plain
-    return make_device_stage(varied, jit_compile=compiled, on_gpu=on_gpu), plain
+    return (plain if varied == Augmentation() else make(varied)), plain
 
 
 def open_log(trainer: XTTSTrainer) -> RunLog:

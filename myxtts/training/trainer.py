@@ -91,7 +91,7 @@ class XTTSTrainer:
         if self.data is not None:
             self.data.write_dropped(self.run.dropped_file)
             setup.find_place(self.state, saved, self.data)
-        prepare_process(self.plan, seed=training.seed)
+        prepare_process(self.plan, seed=training.seed, tf32=training.tf32)
         self.model, self.schedule, self.step = setup.make_model(make_model, config, self.plan)
         if self.model.built:
             self._build_step()
