@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from dataclasses import replace
 
 import pytest
 
-from myxtts.checks import acceptance
+from myxtts.checks import acceptance, device_proofs, stage_proofs
 from myxtts.checks.acceptance import Claim, write_results
+from myxtts.checks.soak import judge_events, soak
 from myxtts.checks.validators import Target
+from myxtts.errors import DeviceError
 from tests.profiles import make_profile
-from tests.support import ROOT, run_python
+from tests.support import ROOT, FakeHardware, run_python
 
 SIMULATED = Target(simulate=True)
 
@@ -125,3 +128,87 @@ def test_the_whole_kit_runs_on_simulated_devices(tmp_path):
     assert found["Training on two devices, isolated"] == "pass", result.stdout
     assert found["Memory limits are enforced"] == "needs a GPU"
     assert (result.returncode == 0) == ("FAIL" not in found.values()), result.stdout
+
+
+# -- what the device itself tells --
+
+
+def test_the_features_of_the_data_device_are_held_against_the_cpus(plan, monkeypatch):
+    monkeypatch.setattr(stage_proofs, "ROWS", 2)
+    monkeypatch.setattr(stage_proofs, "FRAMES", 60)
+    assert "differ by" in stage_proofs.prove_features(SIMULATED)
+    call = stage_proofs._call
+
+    def rounded(stage, batch, device):
+        made = call(stage, batch, device)
+        return {**made, "mels": made["mels"] * 1.001}  # as ten bits would
+
+    monkeypatch.setattr(stage_proofs, "_call", rounded)
+    with pytest.raises(DeviceError, match="differ by 0.0"):
+        stage_proofs.prove_features(SIMULATED)
+
+
+def test_a_slow_way_between_the_cards_is_a_failure(plan, monkeypatch):
+    machine = FakeHardware(24_576, 24_576)
+    real = replace(SIMULATED, simulate=False, hardware=machine)
+    monkeypatch.setattr(Target, "configure", lambda self: replace(plan, simulated=False))
+    machine.bus_gb_s = lambda index: 1e-6
+    assert "the bus carries" in device_proofs.prove_bandwidth(real)
+    machine.bus_gb_s = lambda index: 1e6
+    with pytest.raises(DeviceError, match="far below the bus"):
+        device_proofs.prove_bandwidth(real)
+
+
+def pipeline_events(rates, **more):
+    return [
+        {"kind": "pipeline", "step": n, "values": {"steps_per_second": rate}, **more}
+        for n, rate in enumerate(rates)
+    ]
+
+
+def test_a_long_run_is_judged_by_its_own_events():
+    assert judge_events(pipeline_events([1.0] * 4 + [5.0] * 12)).good  # the start warms up
+    slower = judge_events(pipeline_events([5.0] * 8 + [3.0] * 8))
+    assert (slower.good, slower.told) == (
+        False,
+        "5.00 steps a second, 3.00 at its end, no memory that grows",
+    )
+    leak = {"kind": "leak", "step": 9, "values": {"warning": "Data GPU 0 grows"}}
+    assert "Data GPU 0 grows" in judge_events([*pipeline_events([5.0] * 16), leak]).told
+    assert not judge_events([*pipeline_events([5.0] * 16), leak]).good
+    assert "too few" in judge_events(pipeline_events([5.0] * 3)).told
+
+
+PRETENDER = """
+import json, pathlib, signal, sys, time
+run = pathlib.Path(sys.argv[1]); run.mkdir()
+event = {"kind": "pipeline", "time": 1.0, "step": 1, "values": {"steps_per_second": 5.0}}
+(run / "events.jsonl").write_text((json.dumps(event) + "\\n") * 16)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(int(sys.argv[2])))
+if sys.argv[2] == "3": sys.exit(3)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "good", "told"),
+    [(143, True, "stopped in"), (0, False, "ended with code 0"), (3, False, "by itself")],
+)
+def test_a_long_run_must_go_on_and_must_stop_when_asked(tmp_path, code, good, told):
+    command = [sys.executable, "-c", PRETENDER, str(tmp_path / "run"), str(code)]
+    done = soak(command, tmp_path / "run", minutes=0.05, log_file=tmp_path / "log.txt")
+    assert (done.good, told in done.told) == (good, True), done
+
+
+@pytest.mark.parametrize(
+    ("limit", "simulated", "verdict"),
+    [(1000.0, False, "pass"), (800.0, False, "FAIL"), (1000.0, True, "needs a GPU")],
+)
+def test_an_isolated_runs_memory_is_held_against_its_limits(tmp_path, limit, simulated, verdict):
+    memory = {role: {"used_mb": 900.0, "limit_mb": limit} for role in ("data", "model")}
+    event = {"kind": "pipeline", "time": 1.0, "step": 1, "values": {"memory": memory}}
+    (tmp_path / "events.jsonl").write_text(json.dumps(event) + "\n", encoding="utf-8")
+    claim = acceptance._limit_claim(tmp_path, simulated=simulated)
+    assert claim.verdict == verdict
+    assert "data 900 of" in claim.measured
+    assert acceptance._limit_claim(tmp_path / "none", simulated=False).verdict == "not run"

@@ -21,6 +21,8 @@ from typing import Literal
 
 from myxtts.checks.device_proofs import prove_bandwidth, prove_limits
 from myxtts.checks.environment import as_markdown, describe_environment
+from myxtts.checks.soak import RATE_KEPT, soak
+from myxtts.checks.stage_proofs import prove_features, prove_forms, prove_launches
 from myxtts.checks.validators import (
     ISOLATION_CHECKS,
     PIPELINE_CHECKS,
@@ -32,6 +34,8 @@ from myxtts.checks.validators import (
 from myxtts.errors import DataError
 from myxtts.pipeline.telemetry import PROCESS, READ, TRAIN
 from myxtts.profiling.measurements import Profile, read_profile
+from myxtts.runs.events import read_events
+from myxtts.runs.folder import EVENTS_FILE
 
 Verdict = Literal["pass", "FAIL", "needs a GPU", "not run"]
 Bar = tuple[str, float, Literal[">=", "<="], float, str]  # what, its value, its bar, as written
@@ -44,6 +48,10 @@ EFFICIENCY_BAR = 0.90
 ONE_DEVICE: list[str] = []  # flags: none, so that the first GPU does both jobs, or the CPU
 GROWTH_BARS_MB = {"data": 200.0, "model": 500.0}
 
+WHERE_TO_PASTE = (
+    "Paste this file into a new issue of the project ('Results of a machine'); its numbers stand "
+    "beside the expected ones, so nothing needs to be added. The JSON beside it holds the same."
+)
 RESULTS_JSON, RESULTS_TEXT = "acceptance.json", "acceptance.txt"
 
 
@@ -57,7 +65,9 @@ class Claim:
     expected: str = ""
 
 
-def run_acceptance(target: Target, folder: Path, train_data: Path | None) -> Iterator[Claim]:
+def run_acceptance(
+    target: Target, folder: Path, train_data: Path | None, *, soak_minutes: float = 0.0
+) -> Iterator[Claim]:
     """Prove what can be proved here, claim by claim as each is settled; logs go to the folder."""
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     yield from _device_claims(target)
@@ -73,6 +83,9 @@ def run_acceptance(target: Target, folder: Path, train_data: Path | None) -> Ite
     }
     for name, flags in modes.items():
         yield _training_claim(name, flags, data, folder)
+    yield _limit_claim(_run_folder(name, folder), simulated=target.simulate)  # the isolated run's
+    if soak_minutes or target.simulate:  # who has GPUs may do without
+        yield _soak_claim(flags, data, folder, minutes=soak_minutes)
 
 
 def write_results(folder: Path, claims: list[Claim], target: Target) -> Path:
@@ -85,7 +98,7 @@ def write_results(folder: Path, claims: list[Claim], target: Target) -> Path:
     }
     text = json.dumps(values, indent=1, ensure_ascii=False)
     (folder / RESULTS_JSON).write_text(text + "\n", encoding="utf-8")
-    lines = ["# MyXTTS acceptance results", ""]
+    lines = ["# MyXTTS acceptance results", "", WHERE_TO_PASTE, ""]
     if target.simulate:
         lines += ["On simulated devices: nothing here was measured on a GPU.", ""]
     lines += [describe(claim) for claim in claims]
@@ -106,18 +119,22 @@ _PROOFS: tuple[Check, ...] = (
     *ISOLATION_CHECKS,
     *PIPELINE_CHECKS[1:],
     ("Bandwidth between the devices", prove_bandwidth),
+    ("Precision of the features", prove_features),
+    ("The data stage with and without XLA", prove_forms),
 )
 _LIMITS: Check = ("Memory limits are enforced", prove_limits)
+_LAUNCHES: Check = ("The data stage is not bound by launches", prove_launches)
 
 
 def _device_claims(target: Target) -> Iterator[Claim]:
-    checks = _PROOFS if target.simulate else (*_PROOFS, _LIMITS)
+    checks = _PROOFS if target.simulate else (*_PROOFS, _LIMITS, _LAUNCHES)
     for result in _in_child(checks, target):
         verdict: Verdict = "not run" if result.passed is None else _judge(result.passed)
         remedy = f"; try: {result.remedy}" if result.remedy else ""
         yield Claim(result.name, verdict, result.detail + remedy)
     if target.simulate:
         yield Claim(_LIMITS[0], "needs a GPU", "TensorFlow limits no CPU device")
+        yield Claim(_LAUNCHES[0], "needs a GPU", "a CPU launches no kernels")
 
 
 def _in_child(checks: tuple[Check, ...], target: Target) -> Iterator[Result]:
@@ -221,11 +238,51 @@ def _profile(name: str, flags: list[str], data: Path, folder: Path) -> Profile |
 
 
 def _training_claim(name: str, flags: list[str], data: Path, folder: Path) -> Claim:
-    run = folder / name.lower().replace(",", "").replace(" ", "-")
+    run = _run_folder(name, folder)
     shutil.rmtree(run, ignore_errors=True)  # of the last time
     flags = ["--max-steps", str(TRAINING_STEPS), "--checkpoint-dir", str(run), *flags]
     failure = _run("train", flags, data, folder, log_name=run.name)
     return Claim(name, _judge(not failure), failure or f"{TRAINING_STEPS} steps, no OOM, no hang")
+
+
+def _run_folder(name: str, folder: Path) -> Path:
+    return folder / name.lower().replace(",", "").replace(" ", "-")
+
+
+def _limit_claim(run: Path, *, simulated: bool) -> Claim:
+    """What the allocators held in an isolated run, against their limits."""
+    name = "Memory of an isolated run inside its limits"
+    events = read_events(run / EVENTS_FILE) if (run / EVENTS_FILE).is_file() else ()
+    seen = [event["values"].get("memory", {}) for event in events if event["kind"] == "pipeline"]
+    used = {
+        role: max(
+            ((each[role]["used_mb"], each[role]["limit_mb"]) for each in seen if each.get(role)),
+            default=None,
+        )
+        for role in GROWTH_BARS_MB
+    }
+    known = {role: pair for role, pair in used.items() if pair is not None}
+    if len(known) < len(used):
+        return Claim(name, "not run", "the isolated run wrote no memory")
+    told = ", ".join(f"{role} {mb:.0f} of {limit:.0f} MB" for role, (mb, limit) in known.items())
+    if simulated:
+        return Claim(name, "needs a GPU", f"the process holds {told}")
+    inside = all(mb <= limit for mb, limit in known.values())
+    return Claim(name, _judge(inside), told, "at most the limits")
+
+
+def _soak_claim(flags: list[str], data: Path, folder: Path, *, minutes: float) -> Claim:
+    name = f"{minutes:.0f} minutes without growth or loss of speed"
+    if not minutes:
+        return Claim(name, "needs a GPU", "asked for with --soak-minutes")
+    run = _run_folder("soak", folder)
+    shutil.rmtree(run, ignore_errors=True)  # of the last time
+    given = _command("train", data, folder)
+    command = [*given, "--max-steps", "100000000", "--checkpoint-dir", str(run), *flags]
+    done = soak(command, run, minutes=minutes, log_file=folder / "logs" / "soak.txt")
+    return Claim(
+        name, _judge(done.good), done.told, f"at least {RATE_KEPT:.0%} of the rate is left"
+    )
 
 
 def _settings(folder: Path) -> Path:
@@ -254,14 +311,18 @@ def _dual_flags(target: Target) -> list[str]:
     return [*flags, "--simulate"] if target.simulate else flags
 
 
+def _command(command: str, data: Path, folder: Path) -> list[str]:
+    given = ["--train-data", str(data), "--model-size", "tiny", "--config", str(_settings(folder))]
+    return [sys.executable, "-m", "myxtts", command, *given]
+
+
 def _run(command: str, flags: list[str], data: Path, folder: Path, *, log_name: str) -> str:
     """Run a command of ours; nothing if it worked, else why not, with where to read more."""
-    given = ["--train-data", str(data), "--model-size", "tiny", "--config", str(_settings(folder))]
     log_file = folder / "logs" / f"{log_name}.txt"
     with log_file.open("wb") as output:
         try:
             done = subprocess.run(
-                [sys.executable, "-m", "myxtts", command, *given, *flags],
+                [*_command(command, data, folder), *flags],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,

@@ -14,6 +14,7 @@ from myxtts.pipeline.memory import read_role
 SENT_MB = 64
 TIMES_SENT = 5
 PAST_LIMIT_MB = 512
+LEAST_OF_BUS = 0.2  # twice through the host leaves less than half of it
 NOTICED_MB = 1.0  # what the other device's memory may change by
 
 
@@ -32,7 +33,21 @@ def prove_bandwidth(target: Target) -> str:
         arrived = copy_to_model_device({"block": block}, plan)
         wait_for_gpu([arrived["block"]], plan.model_device)
         seconds.append(time.perf_counter() - began)
-    return f"{SENT_MB / 1024 / min(seconds[1:]):.1f} GB/s, {_way(plan, target)}"
+    rate = SENT_MB / 1024 / min(seconds[1:])
+    told = f"{rate:.1f} GB/s, {_way(plan, target)}"
+    buses: list[float | None] = []
+    if not plan.simulated:
+        buses = [target.hardware.bus_gb_s(gpu) for gpu in (target.data_gpu, target.model_gpu)]
+    known = [bus for bus in buses if bus is not None]
+    if not known:
+        return told
+    told += f"; the bus carries {min(known):.1f}"
+    if rate < LEAST_OF_BUS * min(known):
+        raise DeviceError(
+            f"The crossing is far below the bus: {told}, and {LEAST_OF_BUS:.0%} are expected.",
+            "check both cards' slots (nvidia-smi -q, Link Width) and what else uses the bus",
+        )
+    return told
 
 
 def _way(plan: DevicePlan, target: Target) -> str:

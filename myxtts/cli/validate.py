@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT_GPUS: Given = {"data.data_gpu": 0, "data.model_gpu": 1}
+SOAK_MINUTES = 30.0
 LIMITS = ("data.data_gpu_memory", "data.model_gpu_memory")
 
 
@@ -50,6 +51,15 @@ def validate(
     output_dir: Annotated[
         Path, typer.Option(help="For --full: where the results are written.")
     ] = Path("acceptance"),
+    soak_minutes: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MINUTES",
+            min=0.0,
+            max=10_000.0,
+            help="For --full: how long the last run trains. 30 on GPUs, 0 with --simulate.",
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Check this machine for two-device training; exit code 0 only if every check passed.
@@ -69,7 +79,9 @@ def validate(
 
     target = Target.from_settings(load_settings(None, {**DEFAULT_GPUS, **given}))
     if full:
-        _accept(target, output_dir, train_data)
+        if soak_minutes is None:
+            soak_minutes = 0.0 if target.simulate else SOAK_MINUTES
+        _accept(target, output_dir, train_data, soak_minutes)
         return
     checks: tuple[Check, ...]
     if which is Which.isolation:
@@ -117,12 +129,13 @@ def _conclude(results: list[Result], target: Target) -> None:
     echo("All validation checks passed!")
 
 
-def _accept(target: Target, folder: Path, train_data: Path | None) -> None:
+def _accept(target: Target, folder: Path, train_data: Path | None, soak_minutes: float) -> None:
     from myxtts.checks.acceptance import describe, run_acceptance, write_results
 
-    echo("Every claim, on this machine; takes some minutes, and each part its own process")
+    wait = f", the last one {soak_minutes:g}" if soak_minutes else ""
+    echo(f"Every claim, on this machine; takes some minutes{wait}, and each part its own process")
     claims = []
-    for claim in run_acceptance(target, folder, train_data):
+    for claim in run_acceptance(target, folder, train_data, soak_minutes=soak_minutes):
         echo(describe(claim))
         claims.append(claim)
     path = write_results(folder, claims, target)

@@ -16,6 +16,7 @@ log = logging.getLogger(__name__)
 
 MB = 1024 * 1024
 _P2P_READ = 0  # the package's own constant is a tuple by mistake
+_PCIE_LANE_GB_S = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938}  # by generation
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,17 @@ class Hardware:
             handles = self._visible_handles(pynvml)
             status = pynvml.nvmlDeviceGetP2PStatus(handles[first][1], handles[second][1], _P2P_READ)
             return bool(status == pynvml.NVML_P2P_STATUS_OK)
+        except Exception:  # as above
+            return None
+
+    def bus_gb_s(self, index: int) -> float | None:
+        """What a card's PCIe link carries at the most, one way; None if NVML is mute."""
+        try:
+            import pynvml
+
+            _, handle = self._visible_handles(pynvml)[index]
+            lane = _PCIE_LANE_GB_S[pynvml.nvmlDeviceGetMaxPcieLinkGeneration(handle)]
+            return lane * int(pynvml.nvmlDeviceGetCurrPcieLinkWidth(handle))
         except Exception:  # as above
             return None
 

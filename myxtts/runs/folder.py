@@ -16,7 +16,8 @@ from myxtts.runs.lock import LOCK_FILE, FolderLock
 
 Resume = Literal["auto", "require", "reset"]
 
-_RUN_FILES = {LOCK_FILE, "config.yaml", "checkpoints", "events.jsonl"}  # a run has one of these
+EVENTS_FILE = "events.jsonl"
+_RUN_FILES = {LOCK_FILE, "config.yaml", "checkpoints", EVENTS_FILE}  # a run has one of these
 _OTHER_FOLDER = "another --checkpoint-dir: a new or empty folder, or that of an earlier run"
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class RunFolder:
         self._entered = False
         self.checkpoints = CheckpointStore(self.path / "checkpoints", guard=self._lock.verify)
         self.config_file = self.path / "config.yaml"
-        self.events_file = self.path / "events.jsonl"
+        self.events_file = self.path / EVENTS_FILE
         self.dropped_file = self.path / "dropped_clips.csv"
         self.samples_dir = self.path / "samples"
         self.tensorboard_dir = self.path / "tensorboard"

@@ -10,10 +10,9 @@ import psutil
 
 from myxtts.errors import DataError
 from myxtts.runs.events import EventReader
+from myxtts.runs.folder import EVENTS_FILE
 from myxtts.runs.history import RunHistory
 from myxtts.runs.view import RunView
-
-EVENTS_FILE = "events.jsonl"
 
 
 class NothingToldError(DataError):

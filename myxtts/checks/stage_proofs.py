@@ -1,0 +1,133 @@
+"""What only the device itself can tell of the data stage: its precision, its form, its launches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from myxtts.checks.validators import Target
+from myxtts.errors import DeviceError
+from myxtts.features.audio import REFERENCE_SAMPLES, SAMPLE_RATE, bucket_samples
+
+ROWS, FRAMES, TOKENS = 16, 800, 120
+PRECISION = 1e-3  # of a log-mel, between a training card and a CPU that speaks
+TIMES = 5
+QUEUED_CALLS = 10
+LAUNCH_BOUND = 0.8  # of the time goes into queueing: the device waits for its launches
+
+
+def prove_features(target: Target) -> str:
+    """The data device's log-mels equal the CPU's, which speaking is computed with."""
+    import tensorflow as tf
+
+    plan, batch = target.configure(), _host_batch()
+    ours = _call(_stage(compiled=False), batch, plan.data_device)["mels"].numpy()
+    from myxtts.features import mels
+
+    with tf.device("/CPU:0"):
+        waves = tf.cast(batch["waves"], tf.float32) / 32768.0
+        expected = mels.log_mel(waves, tf.constant(batch["wave_lengths"])).numpy()
+    off = float(np.abs(ours - expected).max())
+    if not off <= PRECISION:
+        raise DeviceError(
+            f"Log-mels of {plan.data_device} and of the CPU differ by {off:.2g}.",
+            "run again with --debug and report what it prints, with the card and the driver",
+        )
+    return f"log-mels differ by {off:.1e} from the CPU's, at most {PRECISION:.0e}"
+
+
+def prove_forms(target: Target) -> str:
+    """The data stage with and without XLA: both run, both give the same, and which is quicker."""
+    plan, batch = target.configure(), _host_batch()
+    stages = {"without XLA": _stage(compiled=False), "with XLA": _stage(compiled=True)}
+    first, second = (_call(stage, batch, plan.data_device) for stage in stages.values())
+    off = float(np.abs(first["mels"].numpy() - second["mels"].numpy()).max())
+    if not off <= PRECISION:
+        raise DeviceError(
+            f"The data stage's log-mels with and without XLA differ by {off:.2g}.",
+            "train with xla_process: off, and report it with the card and the driver",
+        )
+    taken = {name: _seconds(stage, batch, plan.data_device) for name, stage in stages.items()}
+    told = ", ".join(f"{1000 * s:.1f} ms {name}" for name, s in taken.items())
+    return f"a batch of {ROWS} clips of {FRAMES} frames: {told}; auto takes the quicker"
+
+
+def prove_launches(target: Target) -> str:
+    """The data stage is bound by its work, not by the launches of its kernels."""
+    from myxtts.pipeline.transfer import drain
+
+    plan, stage, batch = target.configure(), _stage(compiled=False), _host_batch()
+    _call(stage, batch, plan.data_device)
+    drain(plan.data_device)
+    began = time.perf_counter()
+    for _ in range(QUEUED_CALLS):
+        _call(stage, batch, plan.data_device)
+    queued = time.perf_counter() - began
+    drain(plan.data_device)
+    whole = time.perf_counter() - began
+    told = (
+        f"queueing takes {1000 * queued / QUEUED_CALLS:.1f} of "
+        f"{1000 * whole / QUEUED_CALLS:.1f} ms a batch"
+    )
+    if queued > LAUNCH_BOUND * whole:
+        raise DeviceError(
+            f"The data stage is bound by launches: {told}.",
+            "train with xla_process: on, which fuses them, or with a larger --batch-size",
+        )
+    return told
+
+
+def _stage(*, compiled: bool) -> Any:
+    from myxtts.features.device_stage import make_device_stage
+
+    return make_device_stage(jit_compile=compiled, on_gpu=True)
+
+
+def _call(stage: Callable[[Any], Any], batch: dict[str, Any], device: str) -> Any:
+    import tensorflow as tf
+
+    from myxtts.pipeline.transfer import put_on_device
+
+    with tf.device(device):
+        return stage(put_on_device(batch, device)[0])
+
+
+def _seconds(stage: Callable[[Any], Any], batch: dict[str, Any], device: str) -> float:
+    """Of the quickest call, with its work done."""
+    import tensorflow as tf
+
+    from myxtts.pipeline.transfer import wait_for_gpu
+
+    times = []
+    for _ in range(TIMES):
+        began = time.perf_counter()
+        wait_for_gpu(tf.nest.flatten(_call(stage, batch, device)), device)
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def _host_batch() -> dict[str, Any]:
+    """Hums of many pitches in noise, of many lengths: what a host sends."""
+    random = np.random.default_rng(0)
+    lengths = np.linspace(bucket_samples(FRAMES) // 2, bucket_samples(FRAMES), ROWS).astype(int)
+    return {
+        "waves": _hums(random, bucket_samples(FRAMES)),
+        "wave_lengths": lengths.astype(np.int32),
+        "references": _hums(random, REFERENCE_SAMPLES),
+        "reference_lengths": np.full([ROWS], REFERENCE_SAMPLES, np.int32),
+        "tokens": np.ones([ROWS, TOKENS], np.int32),
+        "token_lengths": np.full([ROWS], TOKENS, np.int32),
+        "languages": np.zeros([ROWS], np.int32),
+        "seed": np.array([0, 1], np.int32),
+    }
+
+
+def _hums(random: np.random.Generator, samples: int) -> Any:
+    time_s = np.arange(samples, dtype=np.float32) / SAMPLE_RATE
+    pitch = np.geomspace(70.0, 350.0, ROWS, dtype=np.float32)[:, None]
+    waves = sum(np.sin(2 * np.pi * k * pitch * time_s) / k for k in (1, 2, 3, 4))
+    noise = random.normal(0, 0.02, size=(ROWS, samples)).astype(np.float32)
+    return ((waves / 3.0 + noise) * 12_000).clip(-32768, 32767).astype(np.int16)
