@@ -17,7 +17,7 @@ from myxtts.pipeline import ProducerConsumerPipeline, configure_devices
 from myxtts.pipeline.telemetry import BUSY, STAGES, WAITING_INPUT, WAITING_ROOM, Telemetry
 
 BATCHES = 20_000
-OVERHEAD_BAR_US, TELEMETRY_BAR_US, GROWTH_BAR_MB = 1000, 50, 20
+OVERHEAD_BAR_US, TELEMETRY_BAR_US, GROWTH_BAR_MB = 300, 50, 20
 
 
 def telemetry_us() -> float:

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 _RECHECK_S = 0.2  # nothing waits longer than this without looking again
+WOKEN_FOR = 8  # as often in a buffer's length
 _WAKE_UP: Any = object()  # stands in a queue for "look at the flags"
 
 
@@ -35,6 +36,7 @@ class BoundedBuffer(Generic[T]):
         self._slots: SimpleQueue[None] = SimpleQueue()
         for _ in range(capacity):
             self._slots.put(None)
+        self._owed_slots = 0  # freed, and not given back yet
         self._finished = False
         self._closed = False
 
@@ -60,7 +62,12 @@ class BoundedBuffer(Generic[T]):
     def get(self, give_up: Callable[[], bool] = lambda: False) -> T:
         """Wait for the oldest item; raises `EndOfBatches` after the last, or when given up."""
         item: T = self._take(self._items, give_up)
-        self._slots.put(None)
+        # A producer that waits for room in a deep buffer is woken for several slots at once.
+        self._owed_slots += 1
+        if self._owed_slots >= max(1, self.capacity // WOKEN_FOR):
+            while self._owed_slots:
+                self._slots.put(None)
+                self._owed_slots -= 1
         return item
 
     def finish(self) -> None:

@@ -333,7 +333,7 @@ class ProducerConsumerPipeline:
     def _process(self, item: Item) -> Item:
         device = self.plan.data_device
         ready, tensors = put_on_device(item.data, device)
-        raw_bytes = batch_bytes(tensors)
+        raw_bytes = batch_bytes(tensors) if self.plan.isolated else 0
         if self._process_function is not None:
             with tf.device(device):
                 result = self._process_function(ready)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from myxtts.pipeline.devices import DevicePlan
@@ -81,7 +82,6 @@ def runs_ahead(device: str) -> bool:
 
 
 def _is_text(leaf: Any) -> bool:
-    if isinstance(leaf, (str, bytes)):
-        return True
-    dtype = getattr(leaf, "dtype", None)
-    return dtype == tf.string or getattr(dtype, "kind", "") in ("U", "S", "O")
+    if isinstance(leaf, np.ndarray):  # most often; comparing its type with TensorFlow's is slow
+        return leaf.dtype.kind in "USO"
+    return isinstance(leaf, (str, bytes)) or getattr(leaf, "dtype", None) == tf.string
