@@ -74,7 +74,8 @@ def test_the_profilers_larger_batch_is_one_that_the_plan_lets_in(config, card_mb
         memory={"data": 1.0, "model": 1.0},
     )
     object.__setattr__(profile, "config", config)
-    for device, limit in zip(profile.devices, (plan.data_limit_mb, plan.model_limit_mb)):
+    limits = plan.data_limit_mb, plan.model_limit_mb
+    for device, limit in zip(profile.devices, limits, strict=True):
         object.__setattr__(device, "limit_mb", limit)
     room = room_of_profile(profile)
     assert room == Room(card_mb, plan.model_limit_mb, plan.data_limit_mb)
