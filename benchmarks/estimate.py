@@ -105,23 +105,25 @@ def measure(size: str, shape: BatchShape, level: str) -> Result:
 
 
 class _Peaks:
-    """The most this core does in a second of each kind of work, through TensorFlow itself."""
+    """The most this core does in a second of each kind of work, through TensorFlow itself.
+
+    Each is a chain of the same operation, so that neither the call nor new memory counts.
+    """
 
     def __init__(self, compiled: bool) -> None:
         import tensorflow as tf
 
         self._compiled = compiled
         rows, width = 3584, 256
-        left, right = tf.random.normal([rows, width]), tf.random.normal([width, width])
-        self.matmul = 2 * rows * width * width / self._best(lambda: tf.matmul(left, right))
-        self.conv = self._convolution(rows // 16, width)
-        waves = tf.random.normal([512, 1024])
-        fft_flops = 2.5 * 512 * 1024 * 10
-        self.fft = fft_flops / self._best(lambda: tf.signal.rfft(waves), compiled=False)
+        left, right = tf.random.normal([rows, width]), tf.random.normal([width, width]) / width**0.5
         one, other = tf.random.normal([NUMBERS]), tf.random.normal([NUMBERS])
-        self.vector = 16 * NUMBERS / self._best(lambda: tf.exp(one))
-        self.bandwidth = 3 * 4 * NUMBERS / self._best(lambda: one + other)
-        self.start_s = self._chain() / CHAIN
+        waves, small = tf.random.normal([512, 1024]), tf.random.normal([4, 4])
+        self.matmul = 2 * rows * width**2 / self._link(lambda x: tf.matmul(x, right), left, 8)
+        self.conv = self._convolution(rows // 16, width)
+        self.fft = 2.5 * 512 * 1024 * 10 / self._best(lambda: tf.signal.rfft(waves), False)
+        self.vector = 16 * NUMBERS / self._link(tf.exp, one, 20)
+        self.bandwidth = 3 * 4 * NUMBERS / self._link(lambda x: tf.maximum(x, other), one, 20)
+        self.start_s = self._link(lambda x: tf.roll(x, 1, axis=0), small, CHAIN)
 
     def _convolution(self, length: int, width: int) -> float:
         """Forward and both gradients, as in training."""
@@ -135,34 +137,32 @@ class _Peaks:
                 y = tf.nn.conv1d(x, kernel, stride=1, padding="SAME")
             return tape.gradient(y, [x, kernel], output_gradients=y)
 
-        return 3 * 2 * 16 * length * 5 * width * width / self._best(work)
+        return 3 * 2 * 16 * length * 5 * width * width / self._best(work, self._compiled)
 
-    def _chain(self) -> float:
-        """Operations on a few numbers that nobody can join: each waits for the one before."""
+    def _link(self, operation: Callable[[Any], Any], first: Any, count: int) -> float:
+        """Seconds of one of many operations, each on the result of the one before."""
         import tensorflow as tf
 
-        small = tf.random.normal([4, 4])
-
         def work() -> Any:
-            if self._compiled:
+            if self._compiled:  # unrolled, XLA would make one kernel of them
                 return tf.while_loop(
-                    lambda i, x: i < CHAIN, lambda i, x: (i + 1, tf.tanh(x)), (0, small)
+                    lambda i, x: i < count, lambda i, x: (i + 1, operation(x)), (0, first)
                 )[1]
-            x = small
-            for number in range(CHAIN):
-                x = tf.roll(x, number % 3 + 1, axis=0)
+            x = first
+            for number in range(count):
+                with tf.name_scope(f"{number}"):
+                    x = operation(x)
             return x
 
-        return self._best(work)
+        return self._best(work, self._compiled) / count
 
-    def _best(self, work: Callable[[], Any], *, compiled: bool | None = None) -> float:
+    def _best(self, work: Callable[[], Any], compiled: bool) -> float:
         """Seconds of the quickest of a few calls."""
         import tensorflow as tf
 
-        jit = self._compiled if compiled is None else compiled
-        function = tf.function(work, jit_compile=jit)
+        function = tf.function(work, jit_compile=compiled, autograph=False)
         function()
-        return min(_seconds(function) for _ in range(7))
+        return min(_seconds(function) for _ in range(5))
 
 
 def _seconds(call: Callable[[], Any]) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from myxtts.cli.output import Debug, echo, load_tensorflow, start_logging
+from myxtts.cli.output import Debug, echo, load_tensorflow, quiet_native_output, start_logging
 from myxtts.cli.setting_flags import ConfigFile, Given, load_settings, setting_flags
 from myxtts.errors import ConfigError
 
@@ -98,7 +98,6 @@ def _plan_memory(settings: XTTSConfig, gpu_memory: int | None) -> XTTSConfig:
 def _estimate_speed(settings: XTTSConfig) -> None:
     """What common cards could do at the most, from the graphs that a run would trace."""
     from myxtts.pipeline.hardware import HARDWARE
-    from myxtts.profiling.describe_speed import describe_speed
     from myxtts.training.batch_fit import asked_rows
     from myxtts.training.model_memory import BatchShape
 
@@ -107,7 +106,9 @@ def _estimate_speed(settings: XTTSConfig) -> None:
 
     tell("loading TensorFlow")
     load_tensorflow()
-    HARDWARE.hide_gpus()  # graphs are traced on the host, and no card is touched
+    with quiet_native_output():
+        HARDWARE.hide_gpus()  # graphs are traced on the host, and no card is touched
+    from myxtts.profiling.describe_speed import describe_speed
     from myxtts.profiling.traced_work import trace_work
 
     data, half = settings.data, settings.training.mixed_precision

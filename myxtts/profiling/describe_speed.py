@@ -35,7 +35,7 @@ def describe_speed(
         yield from _describe_card(card, estimated)
     yield ""
     yield (
-        f"{'estimate, at most':18s}{'one card':>12s}{'two cards':>12s}{'clips/s':>10s}"
+        f"{'estimate, steps/s':18s}{'one card':>10s}{'two cards':>11s}{'clips/s':>9s}"
         f"{'audio s/s':>11s}{'largest batch':>15s}"
     )
     seconds = shape.rows * shape.frames * HOP / SAMPLE_RATE
@@ -43,10 +43,10 @@ def describe_speed(
         rates = 1 / estimated.one_device_s, 1 / estimated.two_devices_s
         largest = plan_memory(config, gpu_memory_mb=card.memory_gb * 1024).fit.largest
         yield (
-            f"{card.name:18s}{rates[0]:8.1f} st/s{rates[1]:8.1f} st/s{rates[1] * shape.rows:10.0f}"
+            f"{card.name:18s}{rates[0]:10.1f}{rates[1]:11.1f}{rates[1] * shape.rows:9.0f}"
             f"{rates[1] * seconds:11.0f}{largest:15d}"
         )
-    yield "(clips and seconds of audio with two cards; the largest batch by the memory's estimate)"
+    yield "(at the most; clips and seconds of audio with two cards; the largest batch by memory)"
 
 
 def _describe_work(work: Work) -> Iterator[str]:
@@ -98,6 +98,8 @@ def _describe_stage(time: StageTime) -> str:
         for rule, seconds in sorted(time.by_rule.items(), key=lambda item: -item[1])
         if time.seconds and seconds / time.seconds >= 0.005
     )
+    if time.loop_s:
+        shares += f"; in loops {time.loop_s / time.seconds:.0%}"
     return (
         f"{time.stage.name:12s}{1e3 * time.compute_s:9.2f}{1e3 * time.memory_s:9.2f}"
         f"{1e3 * time.launch_s:10.2f}{1e3 * time.seconds:10.2f}  ({shares})"
