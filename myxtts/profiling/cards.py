@@ -21,8 +21,6 @@ class Device:
     bandwidth: float  # bytes a second, of its own memory
     launch_s: float  # at the least from the start of one kernel to that of the next
     bus: float | None = None  # bytes a second to the host and to other cards; None: no bus
-    memory_mb: int | None = None
-    compiled_launch_s: float | None = None  # the same between kernels that XLA made, if other
 
     def compute_s(self, cost: Cost) -> float:
         """The least time its arithmetic takes."""
@@ -32,12 +30,6 @@ class Device:
         """The least time its bytes take."""
         return cost.bytes / self.bandwidth
 
-    def start_s(self, *, compiled: bool) -> float:
-        """From one kernel to the next."""
-        if compiled and self.compiled_launch_s is not None:
-            return self.compiled_launch_s
-        return self.launch_s
-
 
 @dataclass(frozen=True)
 class PublishedCard:
@@ -45,7 +37,8 @@ class PublishedCard:
 
     name: str
     memory_gb: int
-    single_tflops: float  # float32, without TF32: features and losses never use it
+    single_tflops: float  # float32
+    tf32_tflops: float | None  # float32 products rounded to TF32 on tensor cores; None: has none
     half_tflops: float  # float16 or bfloat16 on tensor cores
     double_tflops: float
     gb_per_s: float
@@ -55,11 +48,12 @@ class PublishedCard:
     def device(self) -> Device:
         """The same as bounds."""
         single, double = self.single_tflops * TERA, self.double_tflops * TERA
+        tf32 = max(single, (self.tf32_tflops or 0.0) * TERA)  # TensorFlow allows it by default
         flops: dict[tuple[Kind, Number], float] = {}
         for kind in ("matmul", "conv", "fft", "vector"):
             tensor_cores = kind in ("matmul", "conv")
             flops[kind, "half"] = self.half_tflops * TERA if tensor_cores else single
-            flops[kind, "single"] = single
+            flops[kind, "single"] = tf32 if tensor_cores else single
             flops[kind, "double"] = double
         return Device(
             name=self.name,
@@ -67,15 +61,14 @@ class PublishedCard:
             bandwidth=self.gb_per_s * GIGA,
             launch_s=LAUNCH_S,
             bus=self.bus_gb_per_s * GIGA,
-            memory_mb=self.memory_gb * 1024,
         )
 
 
 CARDS = (
-    PublishedCard("RTX 3060 12 GB", 12, 12.7, 25.5, 0.199, 360, 31.5),
-    PublishedCard("RTX 4070", 12, 29.1, 58.3, 0.455, 504, 31.5),
-    PublishedCard("RTX 3090", 24, 35.6, 71.2, 0.556, 936, 31.5),
-    PublishedCard("RTX 4090", 24, 82.6, 165.2, 1.29, 1008, 31.5),
-    PublishedCard("T4", 16, 8.1, 65.1, 0.254, 320, 15.75),
-    PublishedCard("A100 40 GB", 40, 19.5, 312.0, 9.7, 1555, 31.5),
+    PublishedCard("RTX 3060 12 GB", 12, 12.7, 12.7, 25.5, 0.199, 360, 31.5),
+    PublishedCard("RTX 4070", 12, 29.1, 29.1, 58.3, 0.455, 504, 31.5),
+    PublishedCard("RTX 3090", 24, 35.6, 35.6, 71.2, 0.556, 936, 31.5),
+    PublishedCard("RTX 4090", 24, 82.6, 82.6, 165.2, 1.29, 1008, 31.5),
+    PublishedCard("T4", 16, 8.1, None, 65.1, 0.254, 320, 15.75),
+    PublishedCard("A100 40 GB", 40, 19.5, 156.0, 312.0, 9.7, 1555, 31.5),
 )

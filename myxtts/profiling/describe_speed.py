@@ -25,7 +25,7 @@ def describe_speed(
         f"{'mixed precision' if half else 'float32'}, {'XLA' if config.training.xla else 'no XLA'}"
     )
     yield "Estimate, not measured: nothing ran, on no card. No card reaches its published peaks, so"
-    yield "these are the most steps a second that there could be; expect fewer."
+    yield "expect fewer steps a second than these. What a launch costs is not published but assumed."
     yield f"Model size {config.model.size}, {how}, batches of {shape}"
     yield ""
     yield from _describe_work(work)
@@ -70,8 +70,9 @@ def _describe_work(work: Work) -> Iterator[str]:
 
 def _describe_card(card: PublishedCard, estimated: SpeedEstimate) -> Iterator[str]:
     yield (
-        f"{card.name}: {card.single_tflops:g} TFLOPS float32, {card.half_tflops:g} half on tensor "
-        f"cores, {card.double_tflops:g} float64; {card.gb_per_s:g} GB/s; bus "
+        f"{card.name}: {card.single_tflops:g} TFLOPS float32 "
+        f"({'no' if card.tf32_tflops is None else f'{card.tf32_tflops:g}'} TF32), "
+        f"{card.half_tflops:g} half, {card.double_tflops:g} float64; {card.gb_per_s:g} GB/s; bus "
         f"{card.bus_gb_per_s:g} GB/s (published); {1e6 * LAUNCH_S:g} µs a launch (assumed)"
     )
     yield (

@@ -2,7 +2,7 @@
 
 Each kernel takes the longest of three times: its arithmetic at the device's peak, its bytes at the
 memory's bandwidth, or what it takes to start it. Kernels follow each other; stages on two devices
-overlap. No device reaches its peaks, so all of it is an upper bound of the rate, and an estimate.
+overlap. No device reaches its peaks, so the rate is an upper bound, but for what a launch costs.
 """
 
 from __future__ import annotations
@@ -63,7 +63,6 @@ class StageTime:
 
 def time_stage(stage: Stage, device: Device) -> StageTime:
     """The arithmetic for one stage."""
-    start_s = device.start_s(compiled=stage.compiled)
     totals: dict[Rule, float] = dict.fromkeys(RULES, 0.0)
     by_rule: dict[Rule, float] = dict.fromkeys(RULES, 0.0)
     loop_s = 0.0
@@ -72,7 +71,7 @@ def time_stage(stage: Stage, device: Device) -> StageTime:
         takes: dict[Rule, float] = {
             "compute": often * device.compute_s(kernel.cost),
             "memory": often * device.memory_s(kernel.cost),
-            "launches": often * start_s,
+            "launches": often * device.launch_s,
         }
         for rule, seconds in takes.items():
             totals[rule] += seconds
