@@ -103,7 +103,8 @@ def test_the_published_table_stands_beside_the_estimate_with_the_reason():
     fit = fit_batch(XTTSConfig(), Room(12_288, 8192, 4096))
     assert (fit.batch, fit.published, fit.is_too_much) == (16, 8, False)
     said = fit.beside_the_table
-    assert f"at most {fit.largest} clips of 1024 frames fit 8192 MB by the estimate" in said
+    room = "8192 MB for the model and 4096 MB for the data"
+    assert f"at most {fit.largest} clips of 1024 frames fit {room} by the estimate" in said
     assert "the published table says 8 for 12 GB" in said
     assert "and rules" in said
 

@@ -25,7 +25,7 @@ def describe_speed(
         f"{'mixed precision' if half else 'float32'}, {'XLA' if config.training.xla else 'no XLA'}"
     )
     yield "Estimate, not measured: nothing ran, on no card. No card reaches its published peaks, so"
-    yield "expect fewer steps a second than these. What a launch costs is not published but assumed."
+    yield "expect fewer steps a second than these. What a launch costs is assumed, not published."
     yield f"Model size {config.model.size}, {how}, batches of {shape}"
     yield ""
     yield from _describe_work(work)

@@ -41,7 +41,9 @@ class Room:
     data_mb: float | None  # None: one device does both jobs
 
     def __str__(self) -> str:
-        return f"{self.model_mb:.0f} MB"
+        if self.data_mb is None:
+            return f"{self.model_mb:.0f} MB"
+        return f"{self.model_mb:.0f} MB for the model and {self.data_mb:.0f} MB for the data"
 
 
 def room_of(plan: DevicePlan, *, hardware: Hardware = HARDWARE) -> Room | None:
