@@ -92,6 +92,7 @@ def test_the_validators_command_has_the_batch_of_the_plan(card_mb):
     target = Target(hardware=FakeHardware(card_mb, card_mb))
     plan = plan_memory(XTTSConfig(), gpu_memory_mb=card_mb)
     fit = recommended_batch(target)
+    assert fit is not None
     assert (fit.batch, fit.largest) == (plan.fit.batch, plan.fit.largest)
     batches = {
         re.search(r"--batch-size \d+", said)[0] for said in (training_command(target), plan.command)

@@ -114,7 +114,8 @@ def _conclude(results: list[Result], target: Target) -> None:
         echo("System is ready for memory-isolated dual-GPU training!")
     if target.isolate:
         echo(f"Recommended: {training_command(target)}")
-        echo(f"Batch size: {recommended_batch(target).beside_the_table}")
+        if (fit := recommended_batch(target)) is not None:
+            echo(f"Batch size {fit.batch}: {fit.beside_the_table}")
     echo("All validation checks passed!")
 
 
