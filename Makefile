@@ -38,6 +38,7 @@ bench: $(VENV)/installed ## Measure start-up, engine, overlap, data, training, m
 	@$(BIN)/python -m benchmarks.lost_clips
 	@$(BIN)/python -m benchmarks.train
 	@$(BIN)/python -m benchmarks.memory
+	@$(BIN)/python -m benchmarks.estimate
 	@$(BIN)/python -m benchmarks.advice
 
 clean: ## Remove the environment and caches

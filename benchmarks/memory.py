@@ -22,7 +22,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 from myxtts.config.config import ModelConfig, XTTSConfig
 from myxtts.features.audio import REFERENCE_FRAMES
 from myxtts.pipeline.process import M_TRIM_THRESHOLD
-from myxtts.profiling.model_memory import BatchShape, step_memory
+from myxtts.training.model_memory import BatchShape, step_memory
 
 BAR = 0.25
 MB = 2**20

@@ -21,7 +21,8 @@ def test_a_plan_needs_neither_data_nor_a_gpu():
     assert "weights (exact)" in result.stdout
     command = result.stdout.splitlines()[-1]
     assert command.startswith("Recommended: ")
-    for flag in ("--batch-size 8", "--data-gpu-memory 4096", "--prefetch-buffer-size 6"):
+    assert "the published table says 8 for 12 GB" in result.stdout
+    for flag in ("--batch-size 16", "--data-gpu-memory 4096", "--prefetch-buffer-size 6"):
         assert flag in command
 
 

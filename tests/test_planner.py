@@ -10,7 +10,9 @@ from myxtts.data.training_data import prepare_training
 from myxtts.features.device_stage import make_device_stage
 from myxtts.models.xtts import XTTS
 from myxtts.pipeline.budget import spec_bytes
-from myxtts.profiling.model_memory import (
+from myxtts.profiling.planner import plan_memory
+from myxtts.training.batch_fit import USABLE
+from myxtts.training.model_memory import (
     BatchShape,
     activation_bytes,
     count_parameters,
@@ -19,7 +21,6 @@ from myxtts.profiling.model_memory import (
     step_memory,
     weight_bytes,
 )
-from myxtts.profiling.planner import USABLE, plan_memory
 from myxtts.training.step import TrainStep
 from tests.runs import make_clips, settings
 from tests.voices import CLIPS, make_batch, shared_voice
@@ -84,18 +85,21 @@ def test_activations_grow_with_clips_lengths_and_widths_and_halve_in_half_precis
 
 
 @pytest.mark.parametrize(
-    ("card_mb", "batch", "data_mb", "model_mb", "prefetch"),
+    ("card_mb", "published", "data_mb", "model_mb", "prefetch"),
     [(12_288, 8, 4096, 8192, 6), (16_384, 12, 6144, 10_240, 4), (24_576, 16, 8192, 16_384, 4)],
 )
-def test_a_plan_starts_from_the_recommended_settings(card_mb, batch, data_mb, model_mb, prefetch):
+def test_a_plan_takes_limits_from_the_table_and_the_batch_from_the_estimate(
+    card_mb, published, data_mb, model_mb, prefetch
+):
     plan = plan_memory(XTTSConfig(), gpu_memory_mb=card_mb)
     assert plan.fits
     data = plan.config.data
-    assert (data.batch_size, data.prefetch_buffer_size) == (batch, prefetch)
+    assert (data.batch_size, data.prefetch_buffer_size) == (16, prefetch)
     assert (plan.data_limit_mb, plan.model_limit_mb) == (data_mb, model_mb)
-    assert plan.buckets[-1].shape == BatchShape(batch, 1024, 256)
-    assert plan.buckets[0].largest_batch > plan.buckets[-1].largest_batch >= batch
-    assert f"--batch-size {batch}" in plan.command
+    assert plan.buckets[-1].shape == BatchShape(16, 1024, 256)
+    assert plan.buckets[0].largest_batch > plan.buckets[-1].largest_batch == plan.fit.largest >= 16
+    assert plan.fit.published == published
+    assert "--batch-size 16" in plan.command
     assert f"--model-gpu-memory {model_mb}" in plan.command
 
 
@@ -103,9 +107,9 @@ def test_a_batch_that_is_too_large_is_made_up_for_by_accumulation():
     wished = XTTSConfig(model={"size": "big"}, data={"batch_size": 256})
     plan = plan_memory(wished, gpu_memory_mb=12_288)
     assert plan.fits
-    rows = plan.config.data.batch_size
-    assert rows == plan.buckets[-1].largest_batch < 256
-    assert plan.config.training.grad_accum == -(-256 // rows)
+    rows, parts = plan.config.data.batch_size, plan.config.training.grad_accum
+    assert rows <= plan.buckets[-1].largest_batch < 256 <= rows * parts
+    assert rows * parts < 256 + parts  # equal parts, and no more than it takes
     assert plan.model_mb <= USABLE * plan.model_limit_mb
     assert any("--grad-accum" in note for note in plan.notes)
 

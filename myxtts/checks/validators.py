@@ -19,6 +19,8 @@ from myxtts.errors import DeviceError, MyXTTSError
 from myxtts.pipeline.devices import DevicePlan, choose_cards, configure_devices, machine_cards
 from myxtts.pipeline.hardware import HARDWARE, Hardware
 from myxtts.pipeline.limits import check_limits, plan_limits, recommended_settings
+from myxtts.profiling.what_if import with_settings
+from myxtts.training.batch_fit import BatchFit, Room, fit_batch, room_of
 
 log = logging.getLogger(__name__)
 
@@ -96,21 +98,33 @@ def run_checks(checks: tuple[Check, ...], target: Target) -> Iterator[Result]:
             yield Result(name, False, f"{type(error).__name__}: {reason}", "run again with --debug")
 
 
+def recommended_batch(target: Target) -> BatchFit | None:
+    """The batch size for what was validated; None where the driver does not tell a card's size."""
+    room = room_of(target.configure(), hardware=target.hardware)
+    return None if room is None else fit_batch(_validated_settings(target, room), room)
+
+
 def training_command(target: Target) -> str:
     """The command to train with what was validated."""
-    card = machine_cards(simulate=target.simulate, hardware=target.hardware)[target.model_gpu]
-    plan, table = target.configure(), recommended_settings(card.total_mb)
+    fit = recommended_batch(target)
+    if fit is None:
+        return commands.training_command(_validated_settings(target, None))
+    return commands.training_command(with_settings(fit.config, fit.settings))
+
+
+def _validated_settings(target: Target, room: Room | None) -> XTTSConfig:
+    plan = target.configure()
     data = DataConfig(
         data_gpu=target.data_gpu,
         model_gpu=target.model_gpu,
         enable_memory_isolation=plan.isolated,
         data_gpu_memory=plan.data_limit_mb,
         model_gpu_memory=plan.model_limit_mb,
-        batch_size=table.batch_size,
-        prefetch_buffer_size=table.prefetch_buffer_size,
         simulate=target.simulate,
     )
-    return commands.training_command(XTTSConfig(data=data))
+    if room is not None:
+        data.prefetch_buffer_size = recommended_settings(room.card_mb).prefetch_buffer_size
+    return XTTSConfig(data=data)
 
 
 def check_prerequisites(target: Target) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from myxtts.cli.output import Debug, echo, start_logging
+from myxtts.cli.output import Debug, echo, load_tensorflow, quiet_native_output, start_logging
 from myxtts.cli.setting_flags import ConfigFile, Given, load_settings, setting_flags
 from myxtts.errors import ConfigError
 
@@ -40,11 +40,20 @@ def plan(
     num_steps: Annotated[
         int, typer.Option(min=4, help="With --verify: steps of each measurement.")
     ] = 60,
+    cards: Annotated[
+        bool,
+        typer.Option(
+            "--cards",
+            help="Estimate the most steps a second on common cards, with the arithmetic "
+            "(takes some 20 seconds).",
+        ),
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Plan memory for cards of a size, ask a profile what-if, or put its advice to the test.
 
-    With --gpu-memory it needs neither data nor a GPU. Without it the cards of this machine count.
+    With --gpu-memory or --cards it needs neither data nor a GPU. Without them the cards of this
+    machine count.
     """
     start_logging()
     if verify:
@@ -57,15 +66,19 @@ def plan(
             "make one: myxtts profile --json profile.json, then --profile profile.json",
         )
     else:
-        _plan_memory(config, given, gpu_memory)
+        settings = load_settings(config, given)
+        if not cards or gpu_memory is not None:
+            settings = _plan_memory(settings, gpu_memory)
+        if cards:
+            _estimate_speed(settings)
 
 
-def _plan_memory(config: Path | None, given: Given, gpu_memory: int | None) -> None:
+def _plan_memory(settings: XTTSConfig, gpu_memory: int | None) -> XTTSConfig:
+    """Print the plan; the settings with it in their places."""
     from myxtts.pipeline.devices import machine_cards
     from myxtts.profiling.describe import describe_plan
     from myxtts.profiling.planner import plan_memory
 
-    settings = load_settings(config, given)
     if gpu_memory is None:
         cards = machine_cards(simulate=settings.data.simulate)
         if not cards:
@@ -79,6 +92,30 @@ def _plan_memory(config: Path | None, given: Given, gpu_memory: int | None) -> N
         echo(line)
     if not planned.fits:
         raise typer.Exit(1)
+    return planned.config
+
+
+def _estimate_speed(settings: XTTSConfig) -> None:
+    """What common cards could do at the most, from the graphs that a run would trace."""
+    from myxtts.pipeline.hardware import HARDWARE
+    from myxtts.training.batch_fit import asked_rows
+    from myxtts.training.model_memory import BatchShape
+
+    def tell(sentence: str) -> None:
+        echo(f"... {sentence}", err=True)
+
+    tell("loading TensorFlow")
+    load_tensorflow()
+    with quiet_native_output():
+        HARDWARE.hide_gpus()  # graphs are traced on the host, and no card is touched
+    from myxtts.profiling.describe_speed import describe_speed
+    from myxtts.profiling.traced_work import trace_work
+
+    data, half = settings.data, settings.training.mixed_precision
+    shape = BatchShape(asked_rows(settings), data.max_mel_frames, data.max_text_length)
+    work = trace_work(settings, shape, half=half, tell=tell)
+    for line in describe_speed(settings, shape, work, half=half):
+        echo(line)
 
 
 def _advise(path: Path, what_if: str | None) -> None:

@@ -107,7 +107,7 @@ def validate(
 
 def _conclude(results: list[Result], target: Target) -> None:
     """What was proved, and what was not; exit code 1 unless everything passed."""
-    from myxtts.checks.validators import training_command
+    from myxtts.checks.validators import recommended_batch, training_command
 
     failed = [result.name for result in results if result.passed is False]
     not_run = [result.name for result in results if result.passed is None]
@@ -126,6 +126,8 @@ def _conclude(results: list[Result], target: Target) -> None:
         echo("System is ready for memory-isolated dual-GPU training!")
     if target.isolate:
         echo(f"Recommended: {training_command(target)}")
+        if (fit := recommended_batch(target)) is not None:
+            echo(f"Batch size {fit.batch}: {fit.beside_the_table}")
     echo("All validation checks passed!")
 
 

@@ -9,6 +9,7 @@ from myxtts.config.commands import flag_for, training_command
 from myxtts.config.config import XTTSConfig
 from myxtts.messages import Message
 from myxtts.pipeline.hardware import MB
+from myxtts.pipeline.limits import CUDA_CONTEXT_MB
 from myxtts.pipeline.telemetry import PROCESS, READ, TRAIN, TRANSFER
 from myxtts.profiling.measurements import (
     READ_CACHED,
@@ -19,11 +20,12 @@ from myxtts.profiling.measurements import (
     Layout,
     Profile,
 )
-from myxtts.profiling.model_memory import count_parameters
 from myxtts.profiling.simulator import Prediction
 from myxtts.profiling.what_if import layout_of, predict, read_times, with_settings
 from myxtts.runs.diagnosis import FULL_MEMORY
 from myxtts.runs.remedies import LARGEST, Kind, Remedy
+from myxtts.training.batch_fit import Room, fit_batch
+from myxtts.training.model_memory import count_parameters
 
 MOST_CHANGES = 5
 WORTHWHILE = 1.03  # times the rate; less is not worth a change, and within the noise
@@ -38,7 +40,8 @@ def advise(profile: Profile) -> Advice:
     """Of what may help by the diagnosis at most five changes, and how best to use the devices."""
     diagnosis = profile.diagnosis
     now = predict(profile, profile.config, layout=layout_of(profile))
-    remedies = [remedy for remedy in diagnosis.remedies if remedy.settings]
+    bounded = (_within_memory(profile, remedy) for remedy in diagnosis.remedies)
+    remedies = [remedy for remedy in bounded if remedy is not None and remedy.settings]
     kinds = [kind for kind in FORETOLD if any(remedy.kind == kind for remedy in remedies)]
     found = [change for kind in kinds if (change := _foretell(profile, now, kind)) is not None]
     found.sort(key=lambda change: round((change.gain or 0.0) / ABOUT), reverse=True)
@@ -69,6 +72,41 @@ def _as_given(profile: Profile, now: Prediction, remedy: Remedy) -> Change:
     retraced = remedy.kind == "static-shapes" and profile.together.rate
     gain = now.rate / profile.together.rate if retraced else None
     return _change(remedy.kind, dict(remedy.settings), f"{remedy.why} {remedy.words}", gain)
+
+
+def _within_memory(profile: Profile, remedy: Remedy) -> Remedy | None:
+    """A remedy whose batch fits by the estimate; None where none does that would change anything.
+
+    Full memory was measured, which goes before any estimate: there the batch only gets smaller.
+    """
+    wanted, room = remedy.settings.get("data.batch_size"), room_of_profile(profile)
+    if wanted is None or room is None:
+        return remedy
+    now = profile.config.data.batch_size
+    fit = fit_batch(with_settings(profile.config, {"data.batch_size": wanted}), room)
+    if not fit.is_too_much:
+        return remedy
+    if remedy.kind == "larger-batch":
+        most = fit.largest or 0
+        return replace(remedy, settings={"data.batch_size": most}) if most > now else None
+    parts = profile.config.training.grad_accum * -(-now // fit.batch)
+    smaller = {"data.batch_size": fit.batch, "training.grad_accum": parts}
+    return replace(remedy, settings=smaller)
+
+
+def room_of_profile(profile: Profile) -> Room | None:
+    """What the profiled devices may hold; None where that is not known, as on a CPU."""
+    limits = []
+    for role in ("model", "data"):
+        device = profile.device(role)
+        limit = device.limit_mb
+        if limit is None and device.card_mb is not None:
+            limit = device.card_mb - CUDA_CONTEXT_MB
+        if limit is None:
+            return None
+        limits.append(limit)
+    card_mb = int(profile.device("model").card_mb or limits[0])
+    return Room(card_mb, limits[0], None if layout_of(profile) == "single" else limits[1])
 
 
 def _foretell(profile: Profile, now: Prediction, kind: Kind) -> Change | None:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from myxtts.pipeline.hardware import MB
 from myxtts.pipeline.telemetry import PROCESS, READ, TRAIN, TRANSFER
 from myxtts.profiling.measurements import READ_CACHED, READ_COLD, READ_NATIVE, Advice, Profile
-from myxtts.profiling.planner import USABLE, MemoryPlan
+from myxtts.profiling.planner import MemoryPlan
+from myxtts.training.batch_fit import USABLE
 
 NAMES = {
     READ: "read (one worker)",
@@ -137,6 +138,7 @@ def describe_plan(plan: MemoryPlan) -> Iterator[str]:
         )
     yield f"('at most' is how many clips fit {USABLE:.0%} of the limits)"
     yield ""
+    yield f"Batch size {plan.fit.batch}: {plan.fit.beside_the_table}"
     for note in plan.notes:
         yield f"Note: {note}"
     yield "It fits." if plan.fits else "It does NOT fit."

@@ -5,41 +5,49 @@ from __future__ import annotations
 import logging
 
 from myxtts.config.config import DataConfig, XTTSConfig
-from myxtts.pipeline.devices import DevicePlan, Mode, machine_cards
+from myxtts.pipeline.devices import DevicePlan, Mode
 from myxtts.pipeline.hardware import HARDWARE, Hardware
-from myxtts.pipeline.limits import CardSettings, recommended_settings
+from myxtts.pipeline.limits import recommended_settings
+from myxtts.training.batch_fit import Room, fit_batch, room_of
 
 log = logging.getLogger(__name__)
 
-# The table is for `small` and `normal`; the others need about this much of it.
-BATCH_SHARE = {"tiny": 2.0, "small": 1.0, "normal": 1.0, "big": 0.5}
-TOLERANCE = 1.5  # the table is a place to start from, not a border
-
 
 def warn_of_misfits(
-    config: XTTSConfig, plan: DevicePlan, *, hardware: Hardware = HARDWARE
+    config: XTTSConfig,
+    plan: DevicePlan,
+    *,
+    estimable: bool = True,
+    hardware: Hardware = HARDWARE,
 ) -> list[str]:
     """Log each setting that asks too much or too little of the machine, with what to use instead.
 
-    What is too much is judged by the model's card; a simulated GPU poses as one.
+    What is too much is judged by the model's card; a simulated GPU poses as one. `estimable` is
+    false for a model of somebody else's: then the published table judges its batch size.
     """
-    advice = _advice(plan, hardware)
+    room = room_of(plan, hardware=hardware)
     warnings = _too_little(config.data, plan)
-    if advice is not None:
-        warnings += _too_much(config, plan, advice)
+    if room is not None:
+        warnings += _too_much(config, plan, room, estimable=estimable)
     for warning in warnings:
         log.warning("%s", warning)
     return warnings
 
 
-def _too_much(config: XTTSConfig, plan: DevicePlan, advice: CardSettings) -> list[str]:
+def _too_much(config: XTTSConfig, plan: DevicePlan, room: Room, *, estimable: bool) -> list[str]:
     data, warnings = config.data, []
-    batch = max(1, int(advice.batch_size * BATCH_SHARE[config.model.size]))
-    if data.batch_size > TOLERANCE * batch:
+    advice = recommended_settings(room.card_mb)
+    fit = fit_batch(config, room, estimable=estimable)
+    if fit.largest == 0:
         warnings.append(
-            f"--batch-size {data.batch_size} is likely too much for {advice.card_gb} GB"
-            f"{plan.role_note('model')} with --model-size {config.model.size}: "
-            f"{_smaller_batch(data.batch_size, batch, config)}"
+            f"Not even one clip of {fit.frames} frames fits {room}{plan.role_note('model')} with "
+            f"--model-size {config.model.size} by the estimate: a smaller --max-mel-frames or "
+            "--model-size"
+        )
+    elif fit.is_too_much:
+        warnings.append(
+            f"A batch of {fit.asked} clips is likely too much{plan.role_note('model')} with "
+            f"--model-size {config.model.size}, {fit.limit}: {fit.flags}"
         )
     if data.pipeline_buffer_size > 2 * advice.pipeline_buffer_size:
         warnings.append(
@@ -91,10 +99,11 @@ def what_would_fit(
             "or --auto-batch, which does it by itself"
         )
     ways.append(f"--max-mel-frames under {config.data.max_mel_frames}")
-    advice = _advice(plan, hardware)
-    limit = plan.limit_mb("model")
-    if advice is not None and limit is not None and advice.model_limit_mb > limit:
-        ways.append(f"--model-gpu-memory {advice.model_limit_mb}, which this card has room for")
+    room, limit = room_of(plan, hardware=hardware), plan.limit_mb("model")
+    if room is not None and limit is not None:
+        usual = recommended_settings(room.card_mb).model_limit_mb
+        if usual > limit:
+            ways.append(f"--model-gpu-memory {usual}, which this card has room for")
     if config.model.size != "tiny":
         ways.append("a smaller --model-size")
     return "; or ".join(ways)
@@ -103,12 +112,3 @@ def what_would_fit(
 def _smaller_batch(batch_size: int, wanted: int, config: XTTSConfig) -> str:
     accumulation = config.training.grad_accum * -(-batch_size // wanted)
     return f"--batch-size {wanted} --grad-accum {accumulation}"
-
-
-def _advice(plan: DevicePlan, hardware: Hardware) -> CardSettings | None:
-    """The table's row for the model's card; None where there is no GPU to judge."""
-    if not plan.logical_name("model").startswith("/GPU"):
-        return None
-    cards = {card.index: card for card in machine_cards(simulate=plan.simulated, hardware=hardware)}
-    card = cards.get(plan.model_gpu or 0)
-    return None if card is None else recommended_settings(card.total_mb)

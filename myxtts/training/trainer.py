@@ -73,7 +73,7 @@ class XTTSTrainer:
         self.model_device = self.device = self.plan.model_device
         self.logger, self.strategy = log, None  # the pipeline distributes; no tf.distribute does
         setup.check_model_device(model_device, self.plan)
-        warn_of_misfits(config, self.plan)
+        warn_of_misfits(config, self.plan, estimable=model is None)
         self.run, self._saved = setup.open_run(config.training, resume_checkpoint)
         try:
             self._set_up(model or (lambda: XTTS(config.model)))

@@ -1,0 +1,112 @@
+"""Traces what one batch asks for, as a run would: the data stage, the gradients and the update.
+
+Nothing of it is run, and no data is needed. The form is that for a GPU, also where there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from myxtts.config.config import XTTSConfig
+from myxtts.features.audio import REFERENCE_SAMPLES, bucket_samples
+from myxtts.features.device_stage import make_device_stage
+from myxtts.models.xtts import XTTS
+from myxtts.pipeline.budget import spec_bytes
+from myxtts.profiling.kernels import kernels_of
+from myxtts.profiling.speed_estimate import Stage, Work
+from myxtts.training.model_memory import BatchShape
+from myxtts.training.step import TrainStep
+
+HOST = "/CPU:0"  # where tracing is done
+NUMBERS = ("wave_lengths", "reference_lengths", "token_lengths", "languages")
+
+
+def trace_work(
+    config: XTTSConfig,
+    shape: BatchShape,
+    *,
+    half: bool,
+    on_gpu: bool = True,
+    tell: Callable[[str], None] = lambda sentence: None,
+) -> Work:
+    """The kernels of each stage for batches of this shape; `half`: in mixed precision."""
+    training = config.training
+    tell(f"tracing the data stage for {shape}")
+    raw = host_batch_spec(shape)
+    process = make_device_stage(on_gpu=on_gpu).get_concrete_function(raw)
+    ready = tf.nest.map_structure(
+        lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), process.structured_outputs
+    )
+    tell(f"making the {config.model.size} model, and tracing its gradients and its update")
+    step = make_step(config, half=half)
+    gradients, update = trace_step(step, ready)
+    compiled = training.xla
+    return Work(
+        process=(
+            Stage(
+                "process",
+                kernels_of(process, compiled=training.xla_process),
+                training.xla_process,
+            ),
+        ),
+        train=(
+            Stage("gradients", kernels_of(gradients, compiled=compiled), compiled),
+            Stage(
+                "update",
+                kernels_of(update, compiled=compiled),
+                compiled,
+                share=1.0 / training.grad_accum,
+            ),
+        ),
+        input_bytes=spec_bytes(raw) or 0,
+        crossing_bytes=spec_bytes(ready) or 0,
+    )
+
+
+def host_batch_spec(shape: BatchShape) -> dict[str, tf.TensorSpec]:
+    """A batch as the loader gives it."""
+    rows = shape.rows
+    return {
+        "waves": tf.TensorSpec([rows, bucket_samples(shape.frames)], tf.int16),
+        "references": tf.TensorSpec([rows, REFERENCE_SAMPLES], tf.int16),
+        "tokens": tf.TensorSpec([rows, shape.tokens], tf.int32),
+        "seed": tf.TensorSpec([2], tf.int32),
+        **dict.fromkeys(NUMBERS, tf.TensorSpec([rows], tf.int32)),
+    }
+
+
+def make_step(config: XTTSConfig, *, half: bool, jit_compile: bool = False) -> TrainStep:
+    """The step as the trainer makes it, on the host."""
+    training = config.training
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16" if half else "float32")
+    try:
+        with tf.device(HOST):
+            model = XTTS(config.model)
+    finally:
+        keras.config.set_dtype_policy(before)
+    step = TrainStep(
+        model,
+        device=HOST,
+        learning_rate=training.learning_rate,
+        weight_decay=training.weight_decay,
+        gradient_clip=training.gradient_clip,
+        ema_decay=training.ema_decay or None,
+        grad_accum=training.grad_accum,
+        jit_compile=jit_compile,
+    )
+    step.build()
+    return step
+
+
+def trace_step(step: TrainStep, ready: Any) -> tuple[Any, Any]:
+    """The two functions of a step, traced for batches like these."""
+    with tf.device(HOST):
+        gradients = step._gradients.get_concrete_function(ready)
+        flat = tf.TensorSpec(step.weights.shape, tf.float32)
+        update = step._update.get_concrete_function(flat, tf.TensorSpec([], tf.float32))
+    return gradients, update
