@@ -59,7 +59,9 @@ def row(reading: Reading, model: str) -> str:
         counts, rest = ("-", "-", f"{rounds}{unknown}"), ("-", "-", reading.trips, "-")
         where = f"{lowering.platform}, {lowering.instructions} instr."
         lowered = f"yes ({where})" if lowering.is_ready else "NO"
-    share = "" if estimate is None else f"{estimate.loop_share:.1%} of {estimate.step_s * 1e3:.1f} ms"
+    share = ""
+    if estimate is not None:
+        share = f"{estimate.loop_share:.1%} of {estimate.step_s * 1e3:.1f} ms"
     return (
         f"{reading.name:12s}{model:26s}{'ops' if lowering is None else 'XLA':5s}"
         f"{counts[0]:>9}{counts[1]:>9}{counts[2]:>8}"
@@ -75,6 +77,7 @@ class Table:
         print(heading())
 
     def add(self, reading: Reading, model: str = "any") -> None:
+        """Judge one function."""
         lacking = list(shortcomings(reading))
         self.missed += bool(lacking)
         print(row(reading, model), "MISSED" if lacking else "ok", flush=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -107,7 +108,9 @@ def _lower_pure(concrete: Any, reads: list[Any]) -> str:
 def _lower_for_cpu(concrete: Any) -> str:
     specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in _arguments(concrete)]
     lowered = compiler_ir.from_concrete_function(concrete, specs)
-    return str(lowered(stage="hlo", device_name="/job:localhost/replica:0/task:0/device:CPU:0"))
+    with warnings.catch_warnings():  # it would rather have a platform
+        warnings.simplefilter("ignore")
+        return str(lowered(stage="hlo", device_name="/job:localhost/replica:0/task:0/device:CPU:0"))
 
 
 def _arguments(concrete: Any) -> list[Any]:

@@ -118,9 +118,7 @@ def _wanted_places(operation: Any) -> Iterator[tuple[Any, str]]:
             yield tensor, "host" if argument in host else "device"
 
 
-def _note_trip(
-    operation: Any, tensor: Any, place: str, found: Readiness, *, in_loop: bool
-) -> None:
+def _note_trip(operation: Any, tensor: Any, place: str, found: Readiness, *, in_loop: bool) -> None:
     where = " in a loop" if in_loop else ""
     line = f"{operation.type} {operation.name} reads {tensor.name} {tensor.shape}{where}"
     if place == "host":

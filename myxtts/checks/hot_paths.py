@@ -1,4 +1,4 @@
-"""Every traced function that runs again and again, in the form that a GPU gets, traced and not run."""
+"""Every traced function of the hot paths, in the form that a GPU gets: traced, not run."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from myxtts.training.step import TrainStep
 
 ROWS, FRAMES, TOKENS = 16, 800, 120
 DEVICE = "/CPU:0"  # where it is traced; what is asked is what a GPU would do
-TRACED = ("data stage", "crossing", "gradients", "update", "validation")
-SPOKEN = ("listening", "speaking", "vocoder")
 
 Spec = dict[str, tf.TensorSpec]
 

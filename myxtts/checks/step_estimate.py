@@ -15,7 +15,7 @@ from typing import Any
 
 from myxtts.checks.gpu_readiness import inner_graphs, rounds_of
 
-# Published by NVIDIA for the GA102 chip of the RTX 3090: dense, half precision with sums in float32.
+# Published by NVIDIA for the RTX 3090 (GA102): dense; half precision with sums in float32.
 FLOAT32_FLOPS, HALF_FLOPS = 35.6e12, 71.0e12
 BYTES_PER_S = 936e9
 # Assumed, of the usual order; to be measured by the first GPU that is met.
@@ -106,7 +106,7 @@ def _flops(operation: Any) -> float:
         for name in ("transpose_a", "adj_x")
     )
     inner = first[-2] if transposed else first[-1]
-    return 2.0 * math.prod(operation.outputs[0].shape) * inner
+    return float(2 * math.prod(operation.outputs[0].shape) * inner)
 
 
 def _convolved(operation: Any) -> tuple[list[int], list[int]]:

@@ -31,9 +31,7 @@ class Decoder(Composite):
             for i in range(blocks)
         ]
         self.norm = keras.layers.LayerNormalization(epsilon=1e-5, name="norm")
-        self.out = Dense(
-            NUM_MELS, dtype="float32", kernel_initializer="zeros", name="out"
-        )
+        self.out = Dense(NUM_MELS, dtype="float32", kernel_initializer="zeros", name="out")
 
     def call(
         self, frames: tf.Tensor, voice: tf.Tensor, mask: tf.Tensor, time: tf.Tensor | None = None
