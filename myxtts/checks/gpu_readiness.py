@@ -3,7 +3,8 @@
 The Linux wheel is built with CUDA, so the registry lists GPU kernels, and which of their arguments
 live in host memory, on any machine. Counted are operations without a kernel, operations that the
 host computes although they are placed on the GPU, trips between the two memories, and kernel
-launches, those in loops as often as the loop goes round.
+launches, those in loops as often as the loop goes round. It is about functions whose operations
+are launched one by one; what XLA makes of one is asked in `gpu_lowering`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 from tensorflow.python.framework import kernels, op_def_registry, tensor_util
 
 MANY = 1000  # elements from which the host's slowness shows
+UNKNOWN = 800  # what a size known only at run time is taken for: the frames of a long sentence
 # No kernel runs for these: they name, view or pass on what is there.
 FREE = frozenset(
     """
@@ -25,6 +27,9 @@ FREE = frozenset(
     StatelessWhile While StatelessIf If PartitionedCall StatefulPartitionedCall
     """.split()  # noqa: SIM905 - a long list of words
 )
+ASKS_SHAPE = ("Shape", "ShapeN", "Size", "Rank")
+VIEWS = ("Reshape", "ExpandDims", "Squeeze")
+LOOPS, BRANCHES = ("StatelessWhile", "While"), ("StatelessIf", "If")
 BODIES = {"body": True, "cond": True, "then_branch": False, "else_branch": False, "f": False}
 
 
@@ -33,17 +38,18 @@ class Readiness:
     """What was found in one function."""
 
     launches: int = 0
+    in_loops: int = 0  # of the launches
     missing: list[str] = field(default_factory=list)  # operations without a GPU kernel
     on_host: list[str] = field(default_factory=list)  # many elements, or inside a loop
-    to_host: list[str] = field(
-        default_factory=list
-    )  # tensors that the device made and the host reads
+    to_host: list[str] = field(default_factory=list)  # made by the device and read by the host
+    from_host: list[str] = field(default_factory=list)  # the other way, but for the input
+    inputs: list[str] = field(default_factory=list)  # the input's own trips to the device
     loops: list[tuple[str, int | None]] = field(default_factory=list)  # and how often they go round
 
     @property
     def is_ready(self) -> bool:
         """Whether nothing was found that a GPU would wait for."""
-        return not (self.missing or self.on_host or self.to_host)
+        return not (self.missing or self.on_host or self.to_host or self.from_host)
 
 
 def read_function(function: Any) -> Readiness:
@@ -54,37 +60,91 @@ def read_function(function: Any) -> Readiness:
 
 
 def _read_graph(graph: Any, found: Readiness, *, times: int, in_loop: bool) -> None:
+    folded = _folded(graph)
     places = {
         tensor.name: place
         for operation in graph.get_operations()
-        for tensor, place in zip(operation.outputs, _output_places(operation), strict=True)
+        for tensor, place in _output_places(operation, is_constant=operation.name in folded)
     }
+    crossed: set[str] = set()  # a tensor is copied once, however many read it
     for operation in graph.get_operations():
-        _judge(operation, places, found, times=times, in_loop=in_loop)
-        rounds = _rounds(operation)
+        if operation.name in folded:
+            continue
+        for tensor, place in _wanted_places(operation):
+            if places.get(tensor.name, place) != place and tensor.name not in crossed:
+                crossed.add(tensor.name)
+                _note_trip(operation, tensor, place, found, in_loop=in_loop)
+        _judge(operation, found, times=times, in_loop=in_loop)
+        rounds = rounds_of(operation)
         if "body" in operation.node_def.attr:
             found.loops.append((operation.name, rounds))
-        for inner, loops in _inner_graphs(operation):
-            again = times * (rounds or 1) if loops else times
+        for inner, loops in inner_graphs(operation):
+            again = times * (UNKNOWN if rounds is None else rounds) if loops else times
             _read_graph(inner, found, times=again, in_loop=in_loop or loops)
 
 
-def _judge(
-    operation: Any, places: dict[str, str], found: Readiness, *, times: int, in_loop: bool
-) -> None:
-    name = f"{operation.type} {operation.name}"
-    if operation.type in FREE:
+def _folded(graph: Any) -> set[str]:
+    """Operations on nothing but constants: TensorFlow computes them once, before it runs any."""
+    found: set[str] = set()
+    for operation in graph.get_operations():
+        if operation.type in ASKS_SHAPE:
+            constant = all(tensor.shape.is_fully_defined() for tensor in operation.inputs)
+        else:
+            stateful = op_def_registry.get(operation.type).is_stateful
+            constant = not stateful and all(t.op.name in found for t in operation.inputs)
+            constant &= bool(operation.inputs) or operation.type == "Const"
+        if constant:
+            found.add(operation.name)
+    return found
+
+
+def _wanted_places(operation: Any) -> Iterator[tuple[Any, str]]:
+    """Each tensor that an operation reads, and in which memory it must lie."""
+    # Loops and branches hand 32-bit whole numbers round on the host, and decide there.
+    if operation.type in LOOPS:
+        yield from ((t, "host") for t in operation.inputs if _is_whole(t))
+    elif operation.type in BRANCHES:
+        decides, *rest = operation.inputs
+        yield from ((t, "host") for t in (decides, *filter(_is_whole, rest)))
+    if operation.type in FREE and operation.type not in VIEWS:
         return
     kernel = gpu_kernel(operation)
     if kernel is None:
-        found.missing.append(name)
         return
     host = set(kernel.host_memory_arg)
-    for tensor, argument in zip(operation.inputs, _argument_names(operation, "input"), strict=True):
-        if argument in host and places.get(tensor.name) == "device":
-            found.to_host.append(f"{name} reads {tensor.name} {tensor.shape}")
+    names = _argument_names(operation, "input")
+    for tensor, argument in zip(operation.inputs, names, strict=True):
+        if tensor.dtype.name not in ("resource", "variant"):
+            yield tensor, "host" if argument in host else "device"
+
+
+def _note_trip(operation: Any, tensor: Any, place: str, found: Readiness, *, in_loop: bool) -> None:
+    where = " in a loop" if in_loop else ""
+    line = f"{operation.type} {operation.name} reads {tensor.name} {tensor.shape}{where}"
+    if place == "host":
+        found.to_host.append(line)
+    elif _is_input(tensor) and not in_loop:
+        found.inputs.append(line)
+    else:
+        found.from_host.append(line)
+
+
+def _is_input(tensor: Any) -> bool:
+    """Whether a tensor is one that the function was given, as it is."""
+    while tensor.op.type in ("Identity", *VIEWS):
+        tensor = tensor.op.inputs[0]
+    return bool(tensor.op.type == "Placeholder")
+
+
+def _judge(operation: Any, found: Readiness, *, times: int, in_loop: bool) -> None:
+    name = f"{operation.type} {operation.name}"
+    if operation.type in FREE:
+        return
+    if gpu_kernel(operation) is None:
+        found.missing.append(name)
+        return
     computes_on_host = bool(operation.outputs) and all(
-        place == "host" for place in _output_places(operation)
+        place == "host" for _, place in _output_places(operation)
     )
     if computes_on_host:
         most = max((_elements(t) for t in (*operation.inputs, *operation.outputs)), default=0)
@@ -92,6 +152,7 @@ def _judge(
             found.on_host.append(f"{name} of {most} elements")
     elif not _is_view(operation):
         found.launches += times
+        found.in_loops += times if in_loop else 0
 
 
 def _is_view(operation: Any) -> bool:
@@ -111,18 +172,23 @@ def _counts_rounds(operation: Any) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _kernels(kind: str) -> tuple[Any, ...]:
+def kernels_for(kind: str, *devices: str) -> tuple[Any, ...]:
+    """The kernels of an operation for these devices, the first device's first."""
     found = kernels.get_registered_kernels_for_op(kind).kernel
-    gpu = [kernel for kernel in found if kernel.device_type == "GPU"]
-    return (*gpu, *(kernel for kernel in found if kernel.device_type == "DEFAULT"))
+    return tuple(k for device in devices for k in found if k.device_type == device)
 
 
 def gpu_kernel(operation: Any) -> Any | None:
     """The kernel that would run an operation on a GPU."""
-    for kernel in _kernels(operation.type):
-        if all(_allows(rule, operation) for rule in kernel.constraint):
+    for kernel in kernels_for(operation.type, "GPU", "DEFAULT"):
+        if matches(kernel, operation):
             return kernel
     return None
+
+
+def matches(kernel: Any, operation: Any) -> bool:
+    """Whether a kernel takes the types of an operation."""
+    return all(_allows(rule, operation) for rule in kernel.constraint)
 
 
 def _allows(rule: Any, operation: Any) -> bool:
@@ -131,21 +197,29 @@ def _allows(rule: Any, operation: Any) -> bool:
     return all(kind in rule.allowed_values.list.type for kind in asked)
 
 
-def _output_places(operation: Any) -> list[str]:
-    """In which memory each result lies."""
+def _output_places(operation: Any, *, is_constant: bool = False) -> Iterator[tuple[Any, str]]:
+    """Each result, and in which memory it lies."""
     kernel = gpu_kernel(operation)
     host = set() if kernel is None else set(kernel.host_memory_arg)
     names = _argument_names(operation, "output")
-    return [
-        "host" if name in host or _stays_on_host(operation, tensor) else "device"
-        for name, tensor in zip(names, operation.outputs, strict=True)
-    ]
+    for name, tensor in zip(names, operation.outputs, strict=True):
+        if is_constant:
+            hosted = _is_whole(tensor)
+        else:
+            hosted = name in host or _stays_on_host(operation, tensor)
+        yield tensor, "host" if hosted else "device"
 
 
 def _stays_on_host(operation: Any, tensor: Any) -> bool:
     """Arguments, loop variables and constants of 32-bit whole numbers stay on the host."""
     passed_on = operation.type in FREE and operation.type not in ("Reshape", "ReadVariableOp")
-    return passed_on and tensor.dtype.name in ("int32", "string", "resource", "variant")
+    return passed_on and (
+        _is_whole(tensor) or tensor.dtype.name in ("string", "resource", "variant")
+    )
+
+
+def _is_whole(tensor: Any) -> bool:
+    return bool(tensor.dtype.name == "int32")
 
 
 def _argument_names(operation: Any, side: str) -> list[str]:
@@ -163,7 +237,8 @@ def _argument_names(operation: Any, side: str) -> list[str]:
     return names
 
 
-def _inner_graphs(operation: Any) -> Iterator[tuple[Any, bool]]:
+def inner_graphs(operation: Any) -> Iterator[tuple[Any, bool]]:
+    """The graphs that an operation runs, and whether again and again."""
     for attribute, loops in BODIES.items():
         if attribute in operation.node_def.attr:
             name = operation.node_def.attr[attribute].func.name
@@ -171,14 +246,23 @@ def _inner_graphs(operation: Any) -> Iterator[tuple[Any, bool]]:
                 yield operation.graph._get_function(name).graph, loops
 
 
-def _rounds(operation: Any) -> int | None:
+def rounds_of(operation: Any) -> int | None:
     """How often a loop goes round at the most, where that is known."""
-    if "body" not in operation.node_def.attr or len(operation.inputs) < 2:
+    if "body" not in operation.node_def.attr:
         return None
-    value = tensor_util.constant_value(operation.inputs[1])
-    return None if value is None or value.size != 1 else int(value)
+    condition = operation.graph._get_function(operation.node_def.attr["cond"].func.name).graph
+    tests = [op for op in condition.get_operations() if op.type == "Less"]
+    given = dict(zip((t.name for t in condition.inputs), operation.inputs, strict=True))
+    limits = []
+    for test in tests:  # the number of rounds, the most there may be, or both
+        limit = given.get(test.inputs[1].name, test.inputs[1])
+        value = tensor_util.constant_value(limit)
+        limits += [] if value is None else [int(value)]
+    return min(limits, default=None)
 
 
 def _elements(tensor: Any) -> int:
     dimensions = tensor.shape.dims
-    return 0 if dimensions is None else math.prod(d.value or 1 for d in dimensions)
+    if dimensions is None:
+        return UNKNOWN
+    return math.prod(UNKNOWN if d.value is None else d.value for d in dimensions)

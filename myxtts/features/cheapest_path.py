@@ -77,14 +77,15 @@ def _ways_through(blocks: tf.Tensor, places: np.ndarray) -> tf.Tensor:
     frames, rows, count, cells = blocks.shape
     line = np.asarray(places, np.float32)
     signs = np.stack([line, -line])  # [2, C]
+    beyond = tf.fill([rows, count * cells * 2, cells - 1, 1], -FAR)
     gains = -_moves(places) - blocks[0][:, :, None, :]
     found = [gains]
     for frame in range(1, frames):
         # max over c' of (gain[c'] - |x[c] - x[c']|) is two running maxima: of gain + x from the
         # left, of gain - x from the right. A pool whose window is the whole line runs both.
         image = tf.reshape(gains[..., None, :] + signs, [rows, count * cells * 2, cells, 1])
-        around = [[0, 0], [0, 0], [cells - 1, cells - 1], [0, 0]]
-        pooled = tf.nn.max_pool2d(image, [1, cells], 1, around)
+        image = tf.concat([beyond, image, beyond], axis=2)  # XLA does not pad where it pools
+        pooled = tf.nn.max_pool2d(image, [1, cells], 1, "VALID")
         pooled = tf.reshape(pooled, [rows, count, cells, 2, 2 * cells - 1])
         left, right = pooled[..., 0, :cells] - line, pooled[..., 1, cells - 1 :] + line
         gains = tf.maximum(left, right) - blocks[frame][:, :, None, :]

@@ -87,13 +87,13 @@ def side_by_side(waves: tf.Tensor, count: int, *, size: int, hop: int) -> tf.Ten
 
 def frame_mask(waves: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     """Which frames [B, F] belong to a row's own audio; a row of no samples has none."""
-    real = tf.cast(real_frames(lengths), tf.float32)
-    return _counted(num_frames(waves.shape[1])) < real[:, None]
+    samples = tf.cast(lengths, tf.float32)[:, None]
+    return (HOP * _counted(num_frames(waves.shape[1])) <= samples) & (samples > 0.0)
 
 
 def real_frames(lengths: tf.Tensor) -> tf.Tensor:
     """Frames of each row's own audio [B]."""
-    return tf.where(lengths > 0, num_frames(lengths), 0)
+    return tf.minimum(lengths, 1) * num_frames(lengths)  # by the host, where whole numbers are
 
 
 def _counted(most: int) -> tf.Tensor:

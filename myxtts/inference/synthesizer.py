@@ -16,9 +16,9 @@ from myxtts.data.waves import decode
 from myxtts.errors import ConfigError, DataError
 from myxtts.features import mels
 from myxtts.features.audio import REFERENCE_SAMPLES
-from myxtts.features.pitch import pitch as find_pitch
 from myxtts.inference.references import Recording, read_references
 from myxtts.inference.script import Delivery, Line, write_script, write_utterance
+from myxtts.inference.traced_voice import TracedVoice
 from myxtts.inference.vocoder import GriffinLim, Vocoder
 from myxtts.inference.voice_files import EXPORT_AGAIN, VoiceFiles, load_voice
 from myxtts.models.reference import Voice
@@ -66,29 +66,7 @@ class Synthesizer:
                     f"The weights in {files.folder} do not fit their settings: {error.problem}",
                     EXPORT_AGAIN,
                 ) from error
-        # One trace for every length: the first words do not wait longer than the others.
-        number = tf.TensorSpec([], tf.float32)
-        self._speak = tf.function(
-            self._utter,
-            input_signature=(
-                tf.TensorSpec([1, None], tf.int32),
-                tf.TensorSpec([1], tf.int32),
-                tf.TensorSpec([1, files.model.voice_dim], tf.float32),
-                tf.TensorSpec([1], tf.float32),
-                number,
-                number,
-                tf.TensorSpec([2], tf.int32),
-            ),
-            autograph=False,
-        )
-        self._listen = tf.function(
-            self._hear,
-            input_signature=(
-                tf.TensorSpec([1, REFERENCE_SAMPLES], tf.int16),
-                tf.TensorSpec([1], tf.int32),
-            ),
-            autograph=False,
-        )
+        self._traced = TracedVoice(self.model, on_gpu=device.startswith("/GPU"))
 
     @classmethod
     def load(cls, path: str | Path, **arguments: Any) -> Self:
@@ -115,7 +93,7 @@ class Synthesizer:
         for piece in pieces:
             padded = np.pad(piece, [0, REFERENCE_SAMPLES - len(piece)])[None]
             with tf.device(self._device):
-                heard = self._listen(padded, np.array([len(piece)], np.int32))
+                heard = self._traced.listen(padded, np.array([len(piece)], np.int32))
             vector += heard.vector.numpy() * (len(piece) / samples)
             log_pitch += heard.log_pitch.numpy() * (len(piece) / samples)
         return Voice(tf.constant(vector, tf.float32), tf.constant(log_pitch, tf.float32))
@@ -214,7 +192,7 @@ class Synthesizer:
 
     def _say(self, line: Line, voice: Voice, delivery: Delivery) -> Speech:
         with tf.device(self._device):
-            said = self._speak(
+            said = self._traced.speak(
                 np.array([line.ids], np.int32),
                 np.array([LANGUAGE_IDS[delivery.language]], np.int32),
                 voice.vector,
@@ -232,35 +210,6 @@ class Synthesizer:
             symbols=tuple(self.files.tokenizer.symbols[i] for i in line.ids),
             pitch=pitch,
         )
-
-    def _utter(
-        self,
-        tokens: tf.Tensor,
-        languages: tf.Tensor,
-        vector: tf.Tensor,
-        log_pitch: tf.Tensor,
-        speed: tf.Tensor,
-        pitch_shift: tf.Tensor,
-        seed: tf.Tensor,
-    ) -> dict[str, tf.Tensor]:
-        return self.model.speak(
-            tokens,
-            tf.shape(tokens)[1:],
-            languages,
-            Voice(vector, log_pitch),
-            speed=speed,
-            pitch_shift=pitch_shift,
-            seed=seed,
-        )
-
-    def _hear(self, wave: tf.Tensor, length: tf.Tensor) -> Voice:
-        with tf.device("/CPU:0"):  # a few seconds, in full precision: a GPU may round products
-            floats = tf.cast(wave, tf.float32) / 32768.0
-            mask = mels.frame_mask(floats, length)
-            pitch, _ = find_pitch(floats, length)
-            frames = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
-            mel = mels.log_mel(floats, length)
-        return self.model.listen(mel, frames, pitch)
 
 
 def _fade_ends(wave: Floats, sample_rate: int) -> Floats:

@@ -5,7 +5,6 @@ Shapes: B batch, F frames, M mels, K bins, S samples.
 
 from __future__ import annotations
 
-import contextlib
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
@@ -17,6 +16,8 @@ import tensorflow as tf
 from myxtts.errors import ConfigError, DataError
 from myxtts.features.audio import FFT, HOP, NUM_MELS, SAMPLE_RATE
 from myxtts.features.mels import LOG_FLOOR, mel_matrix
+from myxtts.models.layers import counted, length_mask
+from myxtts.models.loops import scan
 
 OVERLAP = FFT // HOP
 
@@ -65,7 +66,7 @@ class GriffinLim:
     sample_rate = SAMPLE_RATE
 
     def __init__(
-        self, *, iterations: int = 32, momentum: float = 0.99, device: str | None = None
+        self, *, iterations: int = 32, momentum: float = 0.99, device: str = "/CPU:0"
     ) -> None:
         if iterations < 1:
             raise ConfigError(f"Griffin-Lim cannot run {iterations} iterations.", "1 or more")
@@ -76,7 +77,7 @@ class GriffinLim:
         self.device = device
         # One trace serves every shape, so a new length does not delay its first audio; the rungs
         # still keep the shapes few, for the sake of a GPU's FFT plans and memory.
-        self._invert = tf.function(
+        self.invert = tf.function(
             self._griffin_lim,
             input_signature=(
                 tf.TensorSpec([None, None, NUM_MELS], tf.float32),
@@ -122,8 +123,8 @@ class GriffinLim:
             if contour.any():
                 pulses[row, : len(mel) + OVERLAP - 1] = pulse_train(contour)
         lengths = np.array([len(mel) for mel in mels], np.int32)
-        with tf.device(self.device) if self.device else contextlib.nullcontext():
-            waves: np.ndarray = self._invert(amplitudes, lengths, pulses, pitch).numpy()
+        with tf.device(self.device):
+            waves: np.ndarray = self.invert(amplitudes, lengths, pulses, pitch).numpy()
         return waves
 
     def _griffin_lim(
@@ -133,9 +134,9 @@ class GriffinLim:
         frames = tf.shape(amplitudes)[1]
         filters, shares = tf.constant(_mel_filters()), tf.constant(_mel_shares())
         wanted = amplitudes * (INNER_FFT / FFT)
-        real = tf.cast(tf.range(frames) < lengths[:, None], tf.float32)
+        real = length_mask(lengths, frames)[..., 0]
         window, scale = _window_and_scale(INNER_FFT, real)
-        buzz = tf.signal.rfft(_side_by_side(pulses, frames) * window)
+        buzz = tf.signal.rfft(_side_by_side(pulses) * window)
         pitch = pitch[..., None]
         voiced = pitch > 0
         fine = tf.where(voiced, _fine_structure(buzz, filters, shares), 1.0)
@@ -152,7 +153,7 @@ class GriffinLim:
             hops = _overlap_add(tf.signal.irfft(spectrum) * window) * scale
             # The transform is linear: momentum of the wave is momentum of its spectrum.
             ahead = hops + self.momentum * (hops - before)
-            moved = tf.signal.rfft(_side_by_side(ahead, frames) * window)
+            moved = tf.signal.rfft(_side_by_side(ahead) * window)
             level = tf.sqrt(tf.math.real(moved) ** 2 + tf.math.imag(moved) ** 2 + 1e-20)
             # Phases that disagree cancel each other: ask for more where the mel came out too low.
             gain = tf.clip_by_value(wanted / (level @ filters + 1e-9), *GAIN_LIMITS) ** GAIN_POWER
@@ -225,29 +226,29 @@ def _starting_phase(magnitude: tf.Tensor) -> tf.Tensor:
     From frame to frame a peak's phase advances by its frequency, and the bins around it follow.
     """
     shape, bins = tf.shape(magnitude), magnitude.shape[2]
-    index = tf.range(bins)
+    index = counted(bins)
     log = tf.math.log(magnitude + 1e-9)
     left = tf.concat([log[..., :1], log[..., :-1]], axis=-1)
     right = tf.concat([log[..., 1:], log[..., -1:]], axis=-1)
-    uphill = tf.where(right > log, 1, 0)
-    uphill = tf.where((left > log) & (left > right), -1, uphill)
+    uphill = tf.where(right > log, 1.0, 0.0)
+    uphill = tf.where((left > log) & (left > right), -1.0, uphill)
     peak = tf.reshape(index + uphill, [-1, bins])
     for _ in range(CLIMBS):
-        peak = tf.gather(peak, peak, batch_dims=1)
+        peak = tf.gather(peak, tf.cast(peak, tf.int32), batch_dims=1)
+    place = tf.cast(peak, tf.int64)  # what the loop is handed lies on the device
     bend = left - 2.0 * log + right
     shift = tf.clip_by_value(0.5 * (left - right) / tf.minimum(bend, -1e-6), -0.5, 0.5)
-    tone = tf.cast(index, tf.float32) + shift
-    tone = tf.gather(tf.reshape(tone, [-1, bins]), peak, batch_dims=1)
+    tone = tf.gather(tf.reshape(index + shift, [-1, bins]), place, batch_dims=1)
     turn = tf.math.floormod(tone * (2.0 * np.pi / OVERLAP), 2.0 * np.pi)
     # A Hann window in the middle of its frame flips the sign from bin to bin.
-    turn += np.pi * tf.cast((index - peak) % 2, tf.float32)
-    peak, turn = (tf.reshape(each, shape) for each in (peak, turn))
+    turn += np.pi * tf.math.floormod(index - peak, 2.0)
+    place, turn = (tf.reshape(each, shape) for each in (place, turn))
 
     def advance(phase: tf.Tensor, here: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         return tf.gather(phase, here[0], batch_dims=1) + here[1]
 
-    by_frame = (tf.transpose(peak, [1, 0, 2]), tf.transpose(turn, [1, 0, 2]))
-    phases = tf.scan(advance, by_frame, tf.zeros_like(turn[:, 0]))
+    by_frame = (tf.transpose(place, [1, 0, 2]), tf.transpose(turn, [1, 0, 2]))
+    phases = scan(advance, by_frame, tf.zeros_like(turn[:, 0]))
     return tf.transpose(phases, [1, 0, 2])
 
 
@@ -279,9 +280,10 @@ def _overlap_add(frames: tf.Tensor) -> tf.Tensor:
     )
 
 
-def _side_by_side(hops: tf.Tensor, frames: tf.Tensor) -> tf.Tensor:
+def _side_by_side(hops: tf.Tensor) -> tf.Tensor:
     """Frames [B, F, N] of hops [B, F + 3, N / 4]."""
-    return tf.concat([hops[:, i : i + frames] for i in range(OVERLAP)], axis=-1)
+    ends = (*range(1 - OVERLAP, 0), None)
+    return tf.concat([hops[:, i:end] for i, end in enumerate(ends)], axis=-1)
 
 
 @lru_cache(maxsize=1)

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from myxtts.models.layers import size_of
-
-IMPOSSIBLE = -1e9
+from myxtts.models.alignment_blocks import IMPOSSIBLE, search_in_blocks
+from myxtts.models.layers import counted, size_of
 
 
 def log_likelihood(means: tf.Tensor, mels: tf.Tensor) -> tf.Tensor:
@@ -29,20 +28,27 @@ def diagonal_prior(
     token_lengths: tf.Tensor,
 ) -> tf.Tensor:
     """Log-prior [B, T, F] for even speed: at first the means know nothing, and this is all."""
-    token = (tf.cast(tf.range(tokens), tf.float32) + 0.5)[None, :, None] / _float(token_lengths)
-    frame = (tf.cast(tf.range(frames), tf.float32) + 0.5)[None, None, :] / _float(mel_lengths)
+    token = (counted(tokens) + 0.5)[None, :, None] / _float(token_lengths)
+    frame = (counted(frames) + 0.5)[None, None, :] / _float(mel_lengths)
     return -tf.square(token - frame)
 
 
 def search_alignment(
-    likelihood: tf.Tensor, token_lengths: tf.Tensor, mel_lengths: tf.Tensor
+    likelihood: tf.Tensor,
+    token_lengths: tf.Tensor,
+    mel_lengths: tf.Tensor,
+    *,
+    in_blocks: bool = False,
 ) -> tf.Tensor:
     """The best path through [B, T, F] as zeros and ones, [B, T, F].
 
     It begins at the first token, ends at the last, and never skips one; a row with fewer frames
-    than tokens has no such path, and what it gets must not be used.
+    than tokens has no such path, and what it gets must not be used. In blocks of frames, for a GPU,
+    it is the same path; a CPU finds it more quickly frame by frame.
     """
     tokens, frames = size_of(likelihood, 1), size_of(likelihood, 2)
+    if in_blocks and isinstance(tokens, int) and isinstance(frames, int) and frames > 1:
+        return tf.stop_gradient(search_in_blocks(likelihood, token_lengths, mel_lengths))
     steps = tf.transpose(likelihood, [2, 0, 1])  # [F, B, T]
     start = tf.concat(
         [steps[0][:, :1], tf.fill([tf.shape(steps)[1], tokens - 1], IMPOSSIBLE)], axis=1
@@ -69,8 +75,9 @@ def search_alignment(
 
 def alignment_from_durations(durations: tf.Tensor, frames: int | tf.Tensor) -> tf.Tensor:
     """Whole durations [B, T] laid out one after another: [B, T, F]."""
+    durations = tf.cast(durations, tf.float32)
     ends = tf.cumsum(durations, axis=1)
-    frame = tf.range(frames)[None, None, :]
+    frame = counted(frames)[None, None, :]
     inside = (frame < ends[..., None]) & (frame >= (ends - durations)[..., None])
     return tf.cast(inside, tf.float32)
 
@@ -85,7 +92,7 @@ def places_in_tokens(alignment: tf.Tensor) -> tf.Tensor:
     durations = tf.reduce_sum(alignment, axis=2)  # [B, T]
     starts = tf.cumsum(durations, axis=1, exclusive=True)
     start, duration = tf.unstack(spread(tf.stack([starts, durations], -1), alignment), axis=-1)
-    frame = tf.range(tf.shape(alignment)[2], dtype=tf.float32)[None, :] + 0.5
+    frame = counted(size_of(alignment, 2))[None, :] + 0.5
     real = tf.cast(duration > 0, tf.float32)
     place = (frame - start) / tf.maximum(duration, 1.0)
     features = [place, place * place, tf.sin(3.14159265 * place), tf.math.log1p(duration) / 4.0]
@@ -93,4 +100,4 @@ def places_in_tokens(alignment: tf.Tensor) -> tf.Tensor:
 
 
 def _float(lengths: tf.Tensor) -> tf.Tensor:
-    return tf.cast(tf.maximum(lengths, 1), tf.float32)[:, None, None]
+    return tf.maximum(tf.cast(lengths, tf.float32), 1.0)[:, None, None]

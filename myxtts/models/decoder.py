@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.features.audio import NUM_MELS
-from myxtts.models.layers import Composite, FilmBlock
+from myxtts.models.layers import Composite, Dense, FilmBlock
 
 DILATIONS = (1, 2, 4)
 
@@ -23,17 +23,15 @@ class Decoder(Composite):
 
     def __init__(self, width: int, *, blocks: int, voice: int, flow: bool, **layer: Any) -> None:
         super().__init__(autocast=False, **layer)  # `out` keeps its float32
-        self.project = keras.layers.Dense(width, name="project")
+        self.project = Dense(width, name="project")
         if flow:
-            self.time = keras.layers.Dense(voice, activation="silu", name="time")
+            self.time = Dense(voice, activation="silu", name="time")
         self.blocks = [
             FilmBlock(width, dilation=DILATIONS[i % len(DILATIONS)], name=f"block{i}")
             for i in range(blocks)
         ]
         self.norm = keras.layers.LayerNormalization(epsilon=1e-5, name="norm")
-        self.out = keras.layers.Dense(
-            NUM_MELS, dtype="float32", kernel_initializer="zeros", name="out"
-        )
+        self.out = Dense(NUM_MELS, dtype="float32", kernel_initializer="zeros", name="out")
 
     def call(
         self, frames: tf.Tensor, voice: tf.Tensor, mask: tf.Tensor, time: tf.Tensor | None = None

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from myxtts.models.layers import Composite, FilmBlock, SelfAttention
+from myxtts.models.layers import Composite, FilmBlock, Lookup, SelfAttention
 
 
 class TextEncoder(Composite):
@@ -20,8 +20,8 @@ class TextEncoder(Composite):
         self, width: int, *, blocks: int, symbols: int, languages: int, **layer: Any
     ) -> None:
         super().__init__(**layer)
-        self.symbols = keras.layers.Embedding(symbols, width, name="symbols")
-        self.languages = keras.layers.Embedding(languages, width, name="languages")
+        self.symbols = Lookup(symbols, width, name="symbols")
+        self.languages = Lookup(languages, width, name="languages")
         layers = [FilmBlock(width, name=f"block{i}") for i in range(blocks)]
         self.first, self.second = layers[: blocks // 2], layers[blocks // 2 :]
         self.attention = SelfAttention(width, name="attention")

@@ -22,7 +22,7 @@ def harmonic_template(pitch: tf.Tensor) -> tf.Tensor:
     table = tf.constant(_templates())
     octaves = tf.math.log(tf.maximum(pitch, LOWEST) / LOWEST) / np.float32(np.log(2.0))
     place = tf.clip_by_value(octaves * STEPS_PER_OCTAVE, 0.0, len(_templates()) - 1.001)
-    below = tf.cast(place, tf.int32)
+    below = tf.cast(place, tf.int64)  # whole numbers of 32 bits are added by the host
     share = (place - tf.cast(below, tf.float32))[..., None]
     template = tf.gather(table, below) * (1.0 - share) + tf.gather(table, below + 1) * share
     return tf.where(pitch[..., None] > 0, template, 0.0)

@@ -2,6 +2,7 @@
 
 Shapes: B batch, L length (tokens or frames), C channels, D voice. Masks are floats [B, L, 1],
 1 where a position is real; every layer keeps padding at zero, so that it never leaks into speech.
+Positions and lengths are compared as floats: on a GPU the host computes whole numbers of 32 bits.
 """
 
 from __future__ import annotations
@@ -20,6 +21,30 @@ class Composite(keras.layers.Layer):
 
     def build(self, _shape: Any) -> None:
         """Nothing of its own to make."""
+
+
+class Dense(keras.layers.Dense):
+    """Keras's own for [..., C], without its arithmetic on shapes, part of which a GPU would do."""
+
+    def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+        """[..., C] to [..., units]."""
+        del training  # it is the same either way
+        flat = tf.reshape(x, [-1, x.shape[-1]]) if x.shape.rank != 2 else x
+        y = tf.matmul(flat, self.kernel)
+        if self.use_bias:
+            y += self.bias
+        y = self.activation(y)
+        if x.shape.rank == 2:
+            return y
+        return tf.reshape(y, [*(size_of(x, axis) for axis in range(x.shape.rank - 1)), self.units])
+
+
+class Lookup(keras.layers.Embedding):
+    """Keras's own, without a look for negative ids, which the host would have to do."""
+
+    def call(self, ids: tf.Tensor) -> tf.Tensor:
+        """Ids [...] to vectors [..., C]."""
+        return tf.cast(tf.gather(self.embeddings, ids), self.compute_dtype)
 
 
 class Conv(keras.layers.Layer):
@@ -77,7 +102,7 @@ class FilmBlock(Composite):
             epsilon=1e-5, center=False, scale=False, name="norm"
         )
         # Starts as no modulation at all, so that the text is learned first.
-        self.film = keras.layers.Dense(2 * width, kernel_initializer="zeros", name="film")
+        self.film = Dense(2 * width, kernel_initializer="zeros", name="film")
         self.conv = Conv(width, dilation=dilation, name="conv")
 
     def call(self, x: tf.Tensor, voice: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
@@ -107,9 +132,18 @@ def size_of(x: tf.Tensor, axis: int) -> int | tf.Tensor:
     return x.shape[axis] or tf.shape(x)[axis]
 
 
+def counted(size: int | tf.Tensor) -> tf.Tensor:
+    """0, 1, 2 and so on as floats [size], exact below 2**24."""
+    if isinstance(size, int):
+        return tf.range(float(size))
+    # A range of a size known only when it runs is made by the host.
+    return tf.cumsum(tf.ones([size])) - 1.0
+
+
 def length_mask(lengths: tf.Tensor, size: int | tf.Tensor) -> tf.Tensor:
     """1 for the real positions of each row: floats [B, size, 1]."""
-    return tf.cast(tf.range(size)[None, :] < lengths[:, None], tf.float32)[..., None]
+    real = counted(size)[None, :] < tf.cast(lengths, tf.float32)[:, None]
+    return tf.cast(real, tf.float32)[..., None]
 
 
 def masked_mean(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

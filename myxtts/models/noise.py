@@ -9,13 +9,16 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from myxtts.models.layers import counted, size_of
+
 
 def clip_keys(
     seed: tf.Tensor, step: tf.Tensor, tokens: tf.Tensor, token_lengths: tf.Tensor
 ) -> tf.Tensor:
     """A number for each clip [B], from its text and from the batch's seed and the step."""
-    place = _scramble(tf.cast(tf.range(tf.shape(tokens)[1]), tf.uint32))[None, :]
-    real = tf.range(tf.shape(tokens)[1])[None, :] < token_lengths[:, None]
+    place = counted(size_of(tokens, 1))[None, :]
+    real = place < tf.cast(token_lengths, tf.float32)[:, None]
+    place = _scramble(tf.cast(place, tf.uint32))
     symbols = tf.where(real, _scramble(tf.cast(tokens, tf.uint32) + place), 0)
     said = tf.cast(tf.reduce_sum(tf.cast(symbols, tf.int64), axis=1), tf.uint32)
     return _scramble(said + seed_key(seed) + _scramble(tf.cast(step, tf.uint32)))
@@ -23,8 +26,8 @@ def clip_keys(
 
 def seed_key(seed: tf.Tensor) -> tf.Tensor:
     """One number for a seed of two."""
-    first, second = tf.unstack(tf.cast(seed, tf.uint32))
-    return _scramble(first + _scramble(second))
+    both = tf.cast(seed, tf.uint32)
+    return _scramble(both[0] + _scramble(both[1]))  # no GPU unstacks them
 
 
 def uniform(keys: tf.Tensor, size: int | tf.Tensor, *, salt: int) -> tf.Tensor:
@@ -32,7 +35,7 @@ def uniform(keys: tf.Tensor, size: int | tf.Tensor, *, salt: int) -> tf.Tensor:
 
     Each use has a salt of its own, below 128.
     """
-    place = _scramble(tf.cast(tf.range(size), tf.uint32) + np.uint32(salt << 24))
+    place = _scramble(tf.cast(counted(size), tf.uint32) + np.uint32(salt << 24))
     bits = _scramble(place[None, :] + keys[:, None])
     return (tf.cast(_shift(bits, 8), tf.float32) + 0.5) * np.float32(2.0**-24)
 

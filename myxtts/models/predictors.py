@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from myxtts.models.layers import Composite, FilmBlock
+from myxtts.models.layers import Composite, Dense, FilmBlock
 
 
 class Predictor(Composite):
@@ -15,10 +15,10 @@ class Predictor(Composite):
 
     def __init__(self, width: int, *, outputs: int, blocks: int = 2, **layer: Any) -> None:
         super().__init__(autocast=False, **layer)  # `out` keeps its float32
-        self.project = keras.layers.Dense(width, name="project")
+        self.project = Dense(width, name="project")
         self.blocks = [FilmBlock(width, dilation=2**i, name=f"block{i}") for i in range(blocks)]
         self.norm = keras.layers.LayerNormalization(epsilon=1e-5, name="norm")
-        self.out = keras.layers.Dense(outputs, dtype="float32", name="out")
+        self.out = Dense(outputs, dtype="float32", name="out")
 
     def call(self, x: tf.Tensor, voice: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """Predict from the hidden states and the voice."""

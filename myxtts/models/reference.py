@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from myxtts.models.harmonics import REFERENCE_PITCH
-from myxtts.models.layers import Composite, Conv, length_mask, masked_mean, size_of
+from myxtts.models.layers import Composite, Conv, Dense, length_mask, masked_mean, size_of
 from myxtts.models.noise import normal, uniform
 
 SPECTRUM_NOISE, PITCH_NOISE, LATENT_DROPOUT = 0.05, 0.02, 0.25
@@ -36,10 +35,10 @@ class ReferenceEncoder(Composite):
     def __init__(self, width: int, *, latents: int = 32, **layer: Any) -> None:
         super().__init__(autocast=False, **layer)  # pitch needs all its bits
         self.latent_conv = Conv(2 * latents, 3, name="latent_conv")
-        self.latent_score = keras.layers.Dense(1, name="latent_score")
-        self.latent_out = keras.layers.Dense(latents, name="latents")
-        self.hidden = keras.layers.Dense(2 * width, activation="silu", name="hidden")
-        self.out = keras.layers.Dense(width, activation="tanh", name="out")
+        self.latent_score = Dense(1, name="latent_score")
+        self.latent_out = Dense(latents, name="latents")
+        self.hidden = Dense(2 * width, activation="silu", name="hidden")
+        self.out = Dense(width, activation="tanh", name="out")
 
     def call(
         self, mels: tf.Tensor, lengths: tf.Tensor, pitch: tf.Tensor, keys: tf.Tensor | None
@@ -74,7 +73,7 @@ def _pitch_statistics(pitch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     count = tf.reduce_sum(voiced, axis=1)
     logs = tf.math.log(tf.maximum(pitch, 1.0))
     ordered = tf.sort(tf.where(pitch > 0, logs, 1e9), axis=1)  # unvoiced frames come last
-    middle = tf.cast(tf.maximum(count - 1.0, 0.0) / 2.0, tf.int32)
+    middle = tf.cast(tf.maximum(count - 1.0, 0.0) / 2.0, tf.int64)
     median = tf.gather(ordered, middle, axis=1, batch_dims=1)
     median = tf.where(count > 0, median, np.float32(np.log(REFERENCE_PITCH)))
     # Around the median and bounded, so that an octave error of the tracker does not count for much.

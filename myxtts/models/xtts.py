@@ -26,7 +26,7 @@ from myxtts.models.alignment import (
 from myxtts.models.decoder import Decoder
 from myxtts.models.encoder import TextEncoder
 from myxtts.models.harmonics import harmonic_template
-from myxtts.models.layers import length_mask, size_of
+from myxtts.models.layers import Dense, length_mask, size_of
 from myxtts.models.mels import denormalize, normalize
 from myxtts.models.noise import clip_keys, normal, seed_key, uniform
 from myxtts.models.predictors import Predictor
@@ -56,6 +56,7 @@ class XTTS(keras.Model):
     def __init__(self, config: ModelConfig, **model: Any) -> None:
         super().__init__(name="xtts", **model)
         self.config = config
+        self.in_blocks: bool | None = None  # how the alignment is searched: as suits its device
         encoder, decoder, voice = config.encoder_dim, config.decoder_dim, config.voice_dim
         self.reference = ReferenceEncoder(voice, name="reference")
         self.encoder = TextEncoder(
@@ -65,7 +66,7 @@ class XTTS(keras.Model):
             languages=len(LANGUAGES),
             name="encoder",
         )
-        self.means = keras.layers.Dense(NUM_MELS, dtype="float32", name="means")
+        self.means = Dense(NUM_MELS, dtype="float32", name="means")
         self.duration = Predictor(encoder * 3 // 4, outputs=1, name="duration")
         self.pitch = Predictor(encoder * 3 // 4, outputs=2, name="pitch")
         self.decoder = Decoder(
@@ -111,8 +112,10 @@ class XTTS(keras.Model):
             "voicing": _per_clip(voicing_error, frame_mask[..., 0]),
         }
         # A masked row, or one with fewer frames than tokens, has no path and no say.
-        lengths = batch["token_lengths"]
-        usable = tf.cast((lengths > 0) & (batch["mel_lengths"] >= lengths), tf.float32)
+        tokens, spoken = (
+            tf.cast(batch[name], tf.float32) for name in ("token_lengths", "mel_lengths")
+        )
+        usable = tf.cast((tokens > 0.0) & (spoken >= tokens), tf.float32)
         weight = tf.reduce_sum(usable)
         means = {
             name: tf.reduce_sum(error * usable) / tf.maximum(weight, 1.0)
@@ -139,7 +142,10 @@ class XTTS(keras.Model):
         prior = diagonal_prior(size_of(mels, 1), size_of(text.means, 1), mel_lengths, token_lengths)
         fading = tf.maximum(0.0, 1.0 - tf.cast(step, tf.float32) / PRIOR_STEPS)
         likelihood = log_likelihood(text.means, mels) + PRIOR_STRENGTH * fading * prior
-        alignment = search_alignment(tf.stop_gradient(likelihood), token_lengths, mel_lengths)
+        in_blocks = self._is_on_gpu if self.in_blocks is None else self.in_blocks
+        alignment = search_alignment(
+            tf.stop_gradient(likelihood), token_lengths, mel_lengths, in_blocks=in_blocks
+        )
         return alignment, text, voice, mels, frame_mask
 
     def _pitch_errors(
@@ -191,10 +197,11 @@ class XTTS(keras.Model):
         # Rounded up: what is predicted is the mean of logarithms, which is less than the mean.
         lasting = tf.math.ceil(tf.exp(self._log_durations(text, voice)) / speed)
         durations = tf.clip_by_value(lasting, 1.0, LONGEST_TOKEN) * text.mask[..., 0]
-        durations = tf.cast(durations, tf.int32)
         mel_lengths = tf.reduce_sum(durations, axis=1)
-        alignment = alignment_from_durations(durations, tf.reduce_max(mel_lengths))
-        mask = length_mask(mel_lengths, tf.reduce_max(mel_lengths))
+        # The one number that the host must know before the rest can begin: how long it lasts.
+        longest = tf.cast(tf.reduce_max(mel_lengths), tf.int32)
+        alignment = alignment_from_durations(durations, longest)
+        mask = length_mask(mel_lengths, longest)
         relative, voicing = self._predict_pitch(text, alignment, voice, mask)
         log_pitch = voice.log_pitch[:, None] + relative * PITCH_SCALE
         log_pitch += pitch_shift * np.float32(np.log(2.0) / 12.0)
@@ -207,9 +214,9 @@ class XTTS(keras.Model):
             mels = self._decode(text, alignment, frames, voice, mask)
         return {
             "mels": denormalize(mels),
-            "mel_lengths": mel_lengths,
+            "mel_lengths": tf.cast(mel_lengths, tf.int32),
             "alignment": alignment,
-            "durations": durations,
+            "durations": tf.cast(durations, tf.int32),
             "pitch": pitch,
         }
 
@@ -231,10 +238,14 @@ class XTTS(keras.Model):
 
     # -- what both share --
 
+    @property
+    def _is_on_gpu(self) -> bool:
+        return "GPU" in self.means.kernel.value.device
+
     def _encode(
         self, tokens: tf.Tensor, lengths: tf.Tensor, languages: tf.Tensor, voice: Voice
     ) -> Text:
-        mask = length_mask(lengths, tf.shape(tokens)[1])
+        mask = length_mask(lengths, size_of(tokens, 1))
         hidden = self.encoder(tokens, languages, voice.vector, mask)
         return Text(hidden, self.means(hidden) * mask, mask)
 
@@ -274,7 +285,7 @@ def _join(*parts: tf.Tensor) -> tf.Tensor:
 
 def _noise(keys: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """What the flow begins with, [B, F, M]."""
-    rows, frames = tf.shape(mask)[0], tf.shape(mask)[1]
+    rows, frames = size_of(mask, 0), size_of(mask, 1)
     drawn = normal(keys, frames * NUM_MELS, salt=4)
     return tf.reshape(drawn, [rows, frames, NUM_MELS]) * mask
 

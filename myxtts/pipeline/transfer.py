@@ -34,13 +34,39 @@ def _is_settled(leaf: Any, device: str) -> bool:
 
 
 def copy_to_model_device(batch: Any, plan: DevicePlan) -> Any:
-    """Copy a batch to the model device; returns when it has arrived. Text stays on the host."""
-    # Between logical CPU devices tf.identity only aliases the buffer; DeepCopy really copies.
-    copy = (lambda t: tf.raw_ops.DeepCopy(x=t)) if plan.simulated else tf.identity
+    """Copy a batch to the model device in one call; returns when it has arrived.
+
+    Text stays on the host. A GPU's copies are done when the call returns: TensorFlow tells a
+    traced call of a copy's end by an event behind it. So nothing is queued behind a training step
+    only to wait for it.
+    """
+    leaves = tf.nest.flatten(batch)
+    sent = [leaf for leaf in leaves if leaf.dtype != tf.string]
     with tf.device(plan.model_device):
-        moved = [t if t.dtype == tf.string else copy(t) for t in tf.nest.flatten(batch)]
-        wait_for_gpu(moved, plan.model_device)
+        # To start a traced call takes longer than these copies between CPU devices: 0.2 ms.
+        copy = copy_each if plan.simulated else crossing()
+        arrived = iter(copy(sent) if sent else ())
+    moved = [leaf if leaf.dtype == tf.string else next(arrived) for leaf in leaves]
     return tf.nest.pack_sequence_as(batch, moved)
+
+
+def copy_each(tensors: list[Any]) -> list[Any]:
+    """Real copies where `tf.identity` only aliases the buffer: between logical CPU devices."""
+    return [tf.raw_ops.DeepCopy(x=tensor) for tensor in tensors]
+
+
+@lru_cache(maxsize=1)
+def crossing() -> Any:
+    """The `tf.function` that copies tensors to the device it is called under.
+
+    Call by call, each tensor would wait for the step that was queued before it. It is traced once
+    for each set of shapes, and for any shape at all where they never repeat.
+    """
+
+    def copy_all(tensors: list[Any]) -> list[Any]:
+        return [tf.identity(tensor) for tensor in tensors]
+
+    return tf.function(copy_all, reduce_retracing=True, autograph=False)
 
 
 def is_on(tensor: Any, device: str) -> bool:

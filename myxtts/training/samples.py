@@ -21,7 +21,7 @@ class Sampler:
 
     def __init__(self, model: Any, *, device: str, symbols: tuple[str, ...]) -> None:
         self._model, self._device, self._symbols = model, device, symbols
-        self._vocoder = GriffinLim()
+        self._vocoder = GriffinLim(device=device)
         self._speak = tf.function(model.speak, reduce_retracing=True)
 
     def write(self, batch: dict[str, Any], folder: Path, *, step: int, log: RunLog) -> list[Path]:

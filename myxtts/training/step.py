@@ -231,32 +231,36 @@ class TrainStep:
         norm = tf.norm(gradients)
         clipped = gradients * tf.minimum(1.0, self._gradient_clip / tf.maximum(norm, 1e-12))
         good = tf.math.is_finite(norm) & (weight > 0.0)
-        tf.cond(good, lambda: self._change_weights(clipped), self._skip)
+        # Each number is chosen on the device: a branch would wait until the host knows the norm.
+        changing = [self.weights, *self.optimizer.variables]
+        changing += [] if self._average is None else [self._average]
+        before = [tf.convert_to_tensor(variable) for variable in changing]
+        self._change_weights(clipped)
+        for variable, value in zip(changing, before, strict=True):
+            variable.assign(tf.where(good, variable, value))
+        self._assign_weights(self.weights)
+        self._count(good)
         return norm
 
-    def _change_weights(self, gradients: tf.Tensor) -> tf.Tensor:
+    def _change_weights(self, gradients: tf.Tensor) -> None:
         self.optimizer.apply([gradients], [self.weights])
-        self._assign_weights(self.weights)
         if self._average is not None:
             # Early on the average follows quickly, or it would remember the first, random weights.
             done = tf.cast(self.optimizer.iterations, tf.float32)
             decay = tf.minimum(self._ema_decay, (1.0 + done) / (10.0 + done))
             self._average.assign(self._average * decay + self.weights * (1.0 - decay))
-        self.skipped_in_a_row.assign(0)
-        if self._scales:
-            self._good_steps.assign_add(1)
-            grow = self._good_steps % LOSS_SCALE_GROWTH_STEPS == 0
-            self.loss_scale.assign(tf.where(grow, self.loss_scale * 2.0, self.loss_scale))
-        return tf.constant(0)
 
-    def _skip(self) -> tf.Tensor:
-        self.skipped.assign_add(1)
+    def _count(self, good: tf.Tensor) -> None:
+        self.skipped.assign_add(tf.where(good, tf.constant(0, tf.int64), 1))
         # In half precision a scaled gradient may overflow without anything being wrong.
-        self.skipped_in_a_row.assign_add(tf.cast(self.loss_scale <= 1.0, tf.int64))
+        skips = self.skipped_in_a_row + tf.cast(self.loss_scale <= 1.0, tf.int64)
+        self.skipped_in_a_row.assign(tf.where(good, tf.constant(0, tf.int64), skips))
         if self._scales:
-            self._good_steps.assign(0)
-            self.loss_scale.assign(tf.maximum(1.0, self.loss_scale / 2.0))
-        return tf.constant(0)
+            self._good_steps.assign(tf.where(good, self._good_steps + 1, 0))
+            grow = self._good_steps % LOSS_SCALE_GROWTH_STEPS == 0
+            more = tf.where(grow, self.loss_scale * 2.0, self.loss_scale)
+            less = tf.maximum(1.0, self.loss_scale / 2.0)
+            self.loss_scale.assign(tf.where(good, more, less))
 
     def _assign_weights(self, flat: Any) -> None:
         at = 0

@@ -1,0 +1,118 @@
+"""Every traced function of the hot paths, read and lowered for a GPU that is not there."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import tensorflow as tf
+
+from myxtts.checks.gpu_lowering import lower
+from myxtts.checks.gpu_readiness import Readiness
+from myxtts.checks.hot_paths import (
+    HotPath,
+    Variant,
+    bytes_of,
+    bytes_read,
+    data_paths,
+    host_spec,
+    model_paths,
+    vocoder_path,
+)
+from myxtts.checks.readiness_bars import Reading, read_path, shortcomings
+from myxtts.checks.step_estimate import LAUNCH_S, ROUND_S, estimate_step
+from myxtts.config.presets import MODEL_SIZES
+from tests.voices import PLAN
+
+FEW = (Variant("tiny"), Variant("tiny", "flow", "mixed_bfloat16"))
+POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
+ALL = itertools.starmap(Variant, itertools.product(MODEL_SIZES, ("regression", "flow"), POLICIES))
+
+
+@pytest.fixture(scope="module")
+def batch():
+    paths, batch = data_paths(host_spec())
+    for path in (*paths, vocoder_path()):
+        assert not list(shortcomings(read_path(path))), path.name
+    return batch
+
+
+def check(variant, batch):
+    names = []
+    for path in model_paths(variant, batch):
+        reading = read_path(path)
+        assert not list(shortcomings(reading)), (path.name, path.compiled)
+        names.append((path.name, path.compiled))
+        if path.name == "gradients":
+            assert bytes_read(path.concrete, batch) == bytes_of(batch)
+            assert reading.found.launches > 1000
+            assert len(reading.found.inputs) <= 2 * len(batch)
+    assert len(names) == len(set(names)) == 7
+
+
+@pytest.mark.parametrize("variant", FEW, ids=str)
+def test_a_model_is_ready_for_a_gpu(variant, batch):
+    check(variant, batch)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("variant", [v for v in ALL if v not in FEW], ids=str)
+def test_every_model_is_ready_for_a_gpu(variant, batch):
+    check(variant, batch)
+
+
+def concrete(function, *specs, **options):
+    return tf.function(function, **options).get_concrete_function(*specs)
+
+
+FLOATS = tf.TensorSpec([4, 4], tf.float32)
+
+
+def test_a_function_that_reads_variables_is_lowered_for_the_gpu_itself():
+    with tf.device(PLAN.data_device):
+        weights = tf.Variable(tf.ones([4, 4]))
+    lowered = lower(concrete(lambda x: x @ weights + 1.0, FLOATS, jit_compile=True))
+    assert lowered.is_ready, lowered
+    assert lowered.platform == "GPU"
+    assert lowered.instructions > 3
+
+
+def test_a_function_that_writes_variables_is_lowered_and_each_operation_looked_up():
+    with tf.device(PLAN.data_device):
+        weights = tf.Variable(tf.ones([4, 4]))
+
+    def write(x):
+        tf.cond(x[0, 0] > 0, lambda: weights.assign(x), lambda: weights.assign_add(x))
+
+    lowered = lower(concrete(write, FLOATS, jit_compile=True))
+    assert lowered.is_ready, lowered
+    assert lowered.platform == "CPU"
+    assert lowered.branches == 1
+    reading = Reading("update", Readiness(), lowered)
+    assert list(shortcomings(reading)) == ["1 branches, each decided by the host"]
+
+
+def test_what_xla_cannot_take_is_told():
+    lowered = lower(concrete(lambda x: tf.where(x > 0), FLOATS, jit_compile=True))
+    reading = read_path(HotPath("x", concrete(lambda x: tf.strings.as_string(x), FLOATS), True))
+    assert "XLA does not take it" in next(shortcomings(reading))
+    assert lowered.is_ready  # of a size that only its values tell, yet XLA bounds it
+
+
+def test_a_step_is_as_long_as_its_kernels_and_its_rounds():
+    def step(x):
+        return tf.scan(lambda a, b: a + b, x @ x)
+
+    found = estimate_step(concrete(step, tf.TensorSpec([32, 32], tf.float32)))
+    assert found.rounds == 32
+    assert found.flops == 2 * 32**3
+    assert found.step_s == pytest.approx(32 * ROUND_S + 2 * LAUNCH_S)
+    assert found.loop_share > 0.9
+
+
+def test_what_is_not_read_is_not_counted():
+    spec = {"a": tf.TensorSpec([3], tf.float32), "b": tf.TensorSpec([5], tf.int32)}
+    traced = concrete(lambda batch: batch["a"] * 2.0, spec)
+    assert bytes_of(spec) == 32
+    assert bytes_read(traced, spec) == 12
