@@ -44,16 +44,15 @@ class PublishedCard:
     gb_per_s: float
     bus_gb_per_s: float  # PCIe x16, one direction: 15.75 of generation 3, 31.5 of generation 4
 
-    @property
-    def device(self) -> Device:
-        """The same as bounds."""
+    def device(self, *, tf32: bool = False) -> Device:
+        """The same as bounds; float32 products are rounded to TF32 only where that is asked for."""
         single, double = self.single_tflops * TERA, self.double_tflops * TERA
-        tf32 = max(single, (self.tf32_tflops or 0.0) * TERA)  # TensorFlow allows it by default
+        products = max(single, (self.tf32_tflops or 0.0) * TERA) if tf32 else single
         flops: dict[tuple[Kind, Number], float] = {}
         for kind in ("matmul", "conv", "fft", "vector"):
             tensor_cores = kind in ("matmul", "conv")
             flops[kind, "half"] = self.half_tflops * TERA if tensor_cores else single
-            flops[kind, "single"] = tf32 if tensor_cores else single
+            flops[kind, "single"] = products if tensor_cores else single
             flops[kind, "double"] = double
         return Device(
             name=self.name,

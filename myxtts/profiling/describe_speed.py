@@ -29,7 +29,7 @@ def describe_speed(
     yield f"Model size {config.model.size}, {how}, batches of {shape}"
     yield ""
     yield from _describe_work(work)
-    found = [(card, estimate(work, card.device)) for card in cards]
+    found = [(card, estimate(work, card.device(tf32=config.training.tf32))) for card in cards]
     for card, estimated in found:
         yield ""
         yield from _describe_card(card, estimated)

@@ -101,10 +101,16 @@ def inner_graphs(operation: Any) -> Iterator[tuple[Any, bool]]:
 
 def rounds(operation: Any) -> int | None:
     """How often a loop goes round at the most, where that is known."""
-    if operation.type not in LOOPS or len(operation.inputs) < 2:
+    if operation.type not in LOOPS:
         return None
-    value = tensor_util.constant_value(operation.inputs[1])
-    return None if value is None or value.size != 1 or int(value) < 0 else int(value)
+    condition = operation.graph._get_function(operation.node_def.attr["cond"].func.name).graph
+    given = dict(zip((t.name for t in condition.inputs), operation.inputs, strict=True))
+    limits = []
+    for test in condition.get_operations():  # of the number of rounds, the most allowed, or both
+        if test.type == "Less":
+            value = tensor_util.constant_value(given.get(test.inputs[1].name, test.inputs[1]))
+            limits += [] if value is None or int(value) < 0 else [int(value)]
+    return min(limits, default=None)
 
 
 def elements(tensor: Any) -> int:

@@ -43,6 +43,7 @@ def trace_work(
     )
     tell(f"making the {config.model.size} model, and tracing its gradients and its update")
     step = make_step(config, half=half)
+    step.model.in_blocks = on_gpu
     gradients, update = trace_step(step, ready)
     compiled = training.xla
     fused = training.xla_process == "on"  # `auto` is at least as quick as without
