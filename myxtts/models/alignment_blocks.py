@@ -18,7 +18,7 @@ from myxtts.models.loops import scan
 
 IMPOSSIBLE = -1e9
 # A kernel computes K * K / 2 sums for each token, which takes a GPU less time than its launch.
-BLOCK = 20
+BLOCK = 28
 
 
 def search_in_blocks(

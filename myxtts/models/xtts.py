@@ -224,7 +224,9 @@ class XTTS(keras.Model):
         self, frames: tf.Tensor, voice: Voice, mask: tf.Tensor, seed: tf.Tensor
     ) -> tf.Tensor:
         """From noise to a mel in a few steps of the midpoint rule."""
-        mels = _noise(tf.repeat(seed_key(seed)[None], tf.shape(mask)[0]), mask)
+        # Added, not repeated: no GPU repeats such numbers.
+        keys = seed_key(seed) + tf.cast(tf.zeros([size_of(mask, 0)]), tf.uint32)
+        mels = _noise(keys, mask)
 
         def velocity(at: tf.Tensor, time: float) -> tf.Tensor:
             times = tf.fill([tf.shape(mask)[0]], tf.cast(time, tf.float32))
