@@ -2,8 +2,8 @@
 
 For a batch of 16 clips of 800 frames and 120 tokens, every model size, both heads, three
 precisions. Launches, kernels and memories are read off TensorFlow's kernel registry; what is
-compiled is lowered by XLA; the share of loops is an estimate for an RTX 3090 whose arithmetic
-stands in `myxtts.checks.step_estimate`. Nothing ran on a GPU.
+compiled is lowered by XLA; the share of loops is the estimate for an RTX 3090 that `plan --cards`
+makes. Nothing ran on a GPU.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def row(reading: Reading, model: str) -> str:
         lowered = f"yes ({where})" if lowering.is_ready else "NO"
     share = ""
     if estimate is not None:
-        share = f"{estimate.loop_share:.1%} of {estimate.step_s * 1e3:.1f} ms"
+        share = f"{estimate.loop_share:.1%} of {estimate.seconds * 1e3:.1f} ms"
     return (
         f"{reading.name:12s}{model:26s}{'ops' if lowering is None else 'XLA':5s}"
         f"{counts[0]:>9}{counts[1]:>9}{counts[2]:>8}"

@@ -20,7 +20,6 @@ from myxtts.checks.hot_paths import (
     vocoder_path,
 )
 from myxtts.checks.readiness_bars import Reading, read_path, shortcomings
-from myxtts.checks.step_estimate import LAUNCH_S, ROUND_S, estimate_step
 from myxtts.config.presets import MODEL_SIZES
 from tests.voices import PLAN
 
@@ -100,15 +99,15 @@ def test_what_xla_cannot_take_is_told():
     assert lowered.is_ready  # of a size that only its values tell, yet XLA bounds it
 
 
-def test_a_step_is_as_long_as_its_kernels_and_its_rounds():
+def test_a_step_that_goes_round_frame_by_frame_is_told():
     def step(x):
         return tf.scan(lambda a, b: a + b, x @ x)
 
-    found = estimate_step(concrete(step, tf.TensorSpec([32, 32], tf.float32)))
-    assert found.rounds == 32
-    assert found.flops == 2 * 32**3
-    assert found.step_s == pytest.approx(32 * ROUND_S + 2 * LAUNCH_S)
-    assert found.loop_share > 0.9
+    traced = concrete(step, tf.TensorSpec([800, 800], tf.float32), jit_compile=True)
+    reading = read_path(HotPath("gradients", traced, True))
+    assert reading.found.loops[0][1] == 800
+    (lacking,) = shortcomings(reading)
+    assert "of the step, at most 10 %" in lacking
 
 
 def test_what_is_not_read_is_not_counted():

@@ -18,7 +18,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.eager.polymorphic_function import compiler_ir
 
-from myxtts.checks.gpu_readiness import inner_graphs, kernels_for, matches
+from myxtts.checks.gpu_readiness import kernels_for, matches
+from myxtts.profiling.graph_walk import inner_graphs
 
 # What XLA gives no kernel, since it never runs: it is followed, or stands for a value.
 STRUCTURE = frozenset(

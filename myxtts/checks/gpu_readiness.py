@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from tensorflow.python.framework import kernels, op_def_registry, tensor_util
+from tensorflow.python.framework import kernels, op_def_registry
+
+from myxtts.profiling.graph_walk import inner_graphs, is_view, rounds
 
 MANY = 1000  # elements from which the host's slowness shows
 UNKNOWN = 800  # what a size known only at run time is taken for: the frames of a long sentence
@@ -75,11 +77,11 @@ def _read_graph(graph: Any, found: Readiness, *, times: int, in_loop: bool) -> N
                 crossed.add(tensor.name)
                 _note_trip(operation, tensor, place, found, in_loop=in_loop)
         _judge(operation, found, times=times, in_loop=in_loop)
-        rounds = rounds_of(operation)
+        round_count = rounds(operation)
         if "body" in operation.node_def.attr:
-            found.loops.append((operation.name, rounds))
+            found.loops.append((operation.name, round_count))
         for inner, loops in inner_graphs(operation):
-            again = times * (UNKNOWN if rounds is None else rounds) if loops else times
+            again = times * (UNKNOWN if round_count is None else round_count) if loops else times
             _read_graph(inner, found, times=again, in_loop=in_loop or loops)
 
 
@@ -150,20 +152,9 @@ def _judge(operation: Any, found: Readiness, *, times: int, in_loop: bool) -> No
         most = max((_elements(t) for t in (*operation.inputs, *operation.outputs)), default=0)
         if most > MANY or (in_loop and not _counts_rounds(operation)):
             found.on_host.append(f"{name} of {most} elements")
-    elif not _is_view(operation):
+    elif not is_view(operation):
         found.launches += times
         found.in_loops += times if in_loop else 0
-
-
-def _is_view(operation: Any) -> bool:
-    """Whether a slice is whole rows of its tensor, maybe in another shape: that copies nothing."""
-    if operation.type != "StridedSlice":
-        return False
-    whole, part = (
-        [d for d in t.shape if d != 1] for t in (operation.inputs[0], operation.outputs[0])
-    )
-    inner = [d for d in list(operation.inputs[0].shape)[1:] if d != 1]
-    return whole == part or part == inner or part[1:] == inner
 
 
 def _counts_rounds(operation: Any) -> bool:
@@ -235,30 +226,6 @@ def _argument_names(operation: Any, side: str) -> list[str]:
             count = len(operation.get_attr(argument.type_list_attr))
         names += [argument.name] * count
     return names
-
-
-def inner_graphs(operation: Any) -> Iterator[tuple[Any, bool]]:
-    """The graphs that an operation runs, and whether again and again."""
-    for attribute, loops in BODIES.items():
-        if attribute in operation.node_def.attr:
-            name = operation.node_def.attr[attribute].func.name
-            if name:
-                yield operation.graph._get_function(name).graph, loops
-
-
-def rounds_of(operation: Any) -> int | None:
-    """How often a loop goes round at the most, where that is known."""
-    if "body" not in operation.node_def.attr:
-        return None
-    condition = operation.graph._get_function(operation.node_def.attr["cond"].func.name).graph
-    tests = [op for op in condition.get_operations() if op.type == "Less"]
-    given = dict(zip((t.name for t in condition.inputs), operation.inputs, strict=True))
-    limits = []
-    for test in tests:  # the number of rounds, the most there may be, or both
-        limit = given.get(test.inputs[1].name, test.inputs[1])
-        value = tensor_util.constant_value(limit)
-        limits += [] if value is None else [int(value)]
-    return min(limits, default=None)
 
 
 def _elements(tensor: Any) -> int:

@@ -9,9 +9,12 @@ from typing import Any
 from myxtts.checks.gpu_lowering import Lowering, lower
 from myxtts.checks.gpu_readiness import Readiness, read_function
 from myxtts.checks.hot_paths import HotPath
-from myxtts.checks.step_estimate import Estimate, estimate_step
+from myxtts.profiling.cards import CARDS
+from myxtts.profiling.kernels import kernels_of
+from myxtts.profiling.speed_estimate import Stage, StageTime, time_stage
 
 MOST_LAUNCHES = {"data stage": 400}  # of a batch of 16 clips of 800 frames, without XLA
+RTX_3090 = next(card.device() for card in CARDS if card.name == "RTX 3090")
 MOST_LOOP_SHARE = 0.10  # of a compiled step as estimated for a 3090
 # The length of speech decides the shape of all that follows, and shapes are the host's.
 TRIPS_ALLOWED = {"speaking": 1}
@@ -24,7 +27,7 @@ class Reading:
     name: str
     found: Readiness
     lowering: Lowering | None = None  # of a compiled one
-    estimate: Estimate | None = None  # of a compiled step
+    estimate: StageTime | None = None  # of a compiled step, on a 3090
 
     @property
     def trips(self) -> int:
@@ -39,7 +42,10 @@ def read_path(path: HotPath) -> Reading:
     found = read_function(path.concrete)
     if not path.compiled:
         return Reading(path.name, found)
-    estimate = estimate_step(path.concrete) if path.name == "gradients" else None
+    estimate = None
+    if path.name == "gradients":
+        step = Stage(path.name, kernels_of(path.concrete, compiled=True), compiled=True)
+        estimate = time_stage(step, RTX_3090)
     return Reading(path.name, found, lower(path.concrete), estimate)
 
 

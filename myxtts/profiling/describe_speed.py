@@ -100,7 +100,7 @@ def _describe_stage(time: StageTime) -> str:
         if time.seconds and seconds / time.seconds >= 0.005
     )
     if time.loop_s:
-        shares += f"; in loops {time.loop_s / time.seconds:.0%}"
+        shares += f"; in loops {time.loop_share:.0%}"
     return (
         f"{time.stage.name:12s}{1e3 * time.compute_s:9.2f}{1e3 * time.memory_s:9.2f}"
         f"{1e3 * time.launch_s:10.2f}{1e3 * time.seconds:10.2f}  ({shares})"

@@ -56,6 +56,11 @@ class StageTime:
     loop_s: float  # of which inside loops
 
     @property
+    def loop_share(self) -> float:
+        """What part of it its loops take."""
+        return self.loop_s / self.seconds if self.seconds else 0.0
+
+    @property
     def rule(self) -> Rule:
         """What most of the time is due to."""
         return max(RULES, key=lambda rule: self.by_rule[rule])
