@@ -65,7 +65,7 @@ def main(command: Sequence[str] = ()) -> None:
             traceback.print_exc()
         shown = error if isinstance(error, MyXTTSError) else _of_the_system(error)
         output.echo(f"error: {shown}", err=True)
-        sys.exit(2)
+        sys.exit(getattr(shown, "exit_code", 2))
 
 
 _SYSTEM_REMEDIES = {
