@@ -49,16 +49,19 @@ def train(
         given["training.checkpoint_dir"] = run  # it may have been moved since
     settings = load_settings(config, given)
     cluster = find_cluster()
+    replicas = 1
+    if cluster is not None:
+        settings = prepare_replica(settings, cluster)
+    else:
+        replicas = replicas_asked(settings)
+    if replicas == 1:
+        check_request(settings.data.device_request())
     if print_config:
         echo(settings.to_yaml().rstrip("\n"))
         return
-    if cluster is not None:
-        settings = prepare_replica(settings, cluster)
-    elif (replicas := replicas_asked(settings)) > 1:
-        _check_data(settings)
-        raise typer.Exit(launch(settings, replicas))
-    check_request(settings.data.device_request())
     _check_data(settings)
+    if replicas > 1:
+        raise typer.Exit(launch(settings, replicas))
     check_machine(settings.data.device_request())
     _train(settings, cluster)
 

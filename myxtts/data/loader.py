@@ -200,9 +200,7 @@ class HostBatches:
             for position in range(first, len(plan)):
                 yield plan, position
 
-    def _requests(
-        self, start: LoaderState, epochs: int | None, share: Share
-    ) -> Iterator[_Request]:
+    def _requests(self, start: LoaderState, epochs: int | None, share: Share) -> Iterator[_Request]:
         for place, (plan, position), real in take_share(self._places(start, epochs), share):
             request = replace(self._request(*place), state=LoaderState(plan.epoch, position + 1))
             if not real:  # the shape its step already uses, without a clip

@@ -126,11 +126,10 @@ class LostClips:
                     planned = plan.for_epoch(state.epoch)[state.position - 1].mask.sum()
                     if planned == 1:
                         continue  # it goes the way of its clip
-                    if planned:  # a shard may end with batches that have none
-                        raise self.error(
-                            f"Batch {state.position} of epoch {state.epoch + 1} has none of its "
-                            f"{planned} clips left; {len(self)} are lost in all."
-                        )
+                    raise self.error(
+                        f"Batch {state.position} of epoch {state.epoch + 1} has none of its "
+                        f"{planned} clips left; {len(self)} are lost in all."
+                    )
                 yield state, batch
 
     def error(self, problem: str) -> DataError:

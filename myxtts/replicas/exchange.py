@@ -155,9 +155,7 @@ def _join(
     """All of it end to end."""
     mine = tf.cast(tf.range(tf.shape(told)[0]) == rank, tf.float32)[:, None]
     told = tf.concat([told[:, :PROOF], mine * proof[None, :]], axis=1)
-    return tf.concat(
-        [gradients, tf.reshape(weight, [1]), losses, tf.reshape(told, [-1])], axis=0
-    )
+    return tf.concat([gradients, tf.reshape(weight, [1]), losses, tf.reshape(told, [-1])], axis=0)
 
 
 def _checksum(weights: tf.Tensor) -> tf.Tensor:

@@ -115,7 +115,7 @@ class Launcher:
             if time.monotonic() >= deadline:
                 break
             time.sleep(POLL_S)
-        lost = lost or self._first_lost()
+        lost = self._first_lost()  # by now the one that lost another may have company
         if lost is not None:
             return 128 - lost[1] if lost[1] < 0 else lost[1]
         return max(process.poll() or 0 for process in self._processes)

@@ -94,11 +94,15 @@ class Transport:
 
     def lost(self, error: Exception) -> ReplicaLostError:
         """Which replica does not answer any more, as far as can be told."""
-        told = {int(number) for number in re.findall(r"task:(\d+)", str(error))}
+        message = re.sub(r"\{\{.*?\}\}", "", str(error)).strip()
+        told = {int(number) for number in re.findall(r"task:(\d+)", message)}
+        if "CoordinationService" in message:  # which replica 0 runs
+            told.add(0)
         others = [rank for rank in range(self.cluster.world) if rank != self.cluster.rank]
+        # One that hangs still has its port open, one that died has not.
         gone = [rank for rank in others if not answers(self.cluster.addresses[rank])]
         gone = gone or [rank for rank in others if rank in told] or others
-        message = str(error).strip().splitlines()[0][:300]
+        message = message.splitlines()[0][:200].rstrip(" :.")
         return ReplicaLostError(
             f"{self.cluster.names(gone)} of {self.cluster.world} is gone or hangs ({message}).",
             "look at its output for the reason, then run the same command: it goes on from the "

@@ -177,7 +177,9 @@ class XTTSTrainer:
                         self.replicas.heard(together, self._stop)
                         self.step.drop_gradients()
                     if self._stop:
-                        log.info("Stopped by %s at step %d", self._stop.signal_name, self.steps_done)
+                        log.info(
+                            "Stopped by %s at step %d", self._stop.signal_name, self.steps_done
+                        )
                 first = self.replicas.is_first
                 if self.step.at_update and first:
                     self._report()
