@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from myxtts.data.loader import LoaderState
+from myxtts.data.loader import FIRST
 from myxtts.data.shares import Share
 from tests.training_clips import as_bytes, prepare, speak, spoken_in, texts_of
 
@@ -17,7 +17,7 @@ def data(tmp_path_factory):
     return prepare(speak(tmp_path_factory.mktemp("data"), clips=25), use_tf_native_loading=False)
 
 
-def steps(data, world, *, start=LoaderState(), epochs=2, count=None):
+def steps(data, world, *, start=FIRST, epochs=2, count=None):
     """Of each step: the batches of all replicas, and the state behind it."""
     sources = [data.batches(start, epochs=epochs, share=Share(r, world)) for r in range(world)]
     try:
@@ -57,7 +57,7 @@ def test_replicas_without_a_batch_of_the_last_step_get_one_of_its_shape_without_
 
 @pytest.mark.parametrize("worlds", [(2, 1), (1, 2), (2, 3), (4, 2, 3)])
 def test_after_a_change_of_their_number_every_clip_of_the_epoch_is_used_exactly_once(data, worlds):
-    state, batches = LoaderState(), []
+    state, batches = FIRST, []
     for turn, world in enumerate(worlds):
         count = 2 if turn < len(worlds) - 1 else None
         for step, behind in steps(data, world, start=state, epochs=1, count=count):

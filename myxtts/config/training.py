@@ -173,8 +173,8 @@ class TrainingConfig(PresetSettings):
         None,
         "Processes on this machine that train one voice together, each on a GPU of its own, or on "
         "its share of the CPU. The batches of a step are as many.",
-        fa="تعداد پردازه‌هایی که روی این ماشین با هم یک صدا را آموزش می‌دهند، هر کدام روی GPU خودش یا با "
-        "سهمی از CPU. هر گام به همین تعداد دسته دارد.",
+        fa="تعداد پردازه‌هایی که روی این ماشین با هم یک صدا را آموزش می‌دهند، هر کدام روی GPU خودش "
+        "یا با سهمی از CPU. هر گام به همین تعداد دسته دارد.",
         flag="--replicas",
         group="Devices",
         le=4096,

@@ -1,4 +1,4 @@
-"""The one collective of a step: gradients, and everything the replicas must agree on, in one sum."""
+"""The one collective of a step: gradients, and all that the replicas must agree on, in one sum."""
 
 from __future__ import annotations
 

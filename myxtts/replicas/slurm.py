@@ -42,7 +42,7 @@ def slurm_addresses(environment: Mapping[str, str]) -> tuple[tuple[str, ...], in
     addresses = [f"{n}:{port + i}" for n, c in zip(nodes, counts, strict=True) for i in range(c)]
     if environment.get("SLURM_DISTRIBUTION", "block").startswith(("cyclic", "plane", "arbitrary")):
         raise ConfigError(
-            f"SLURM deals tasks out by {environment['SLURM_DISTRIBUTION']}, so that a task's number "
+            f"SLURM deals tasks out by {environment['SLURM_DISTRIBUTION']}: then a task's number "
             "does not tell its node.",
             "srun --distribution=block, or set TF_CONFIG for each process",
         )

@@ -44,6 +44,9 @@ class Pace:
         return self.sum_s / self.step_s if self.step_s else 0.0
 
 
+ALONE = Pace()
+
+
 def read_pace(values: Mapping[str, Any]) -> Pace | None:
     """What a `replicas` event tells; None where it tells of no step."""
     work, sums = values["work_s"], values["sum_s"]

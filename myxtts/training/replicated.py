@@ -7,6 +7,7 @@ import logging
 import signal
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from myxtts.runs.checkpoints import Checkpoint
 from myxtts.runs.events import RunLog
 from myxtts.runs.folder import RunFolder
 from myxtts.training import setup
+from myxtts.training.snapshot import restore_snapshot, take_snapshot
 from myxtts.training.step import TrainStep
 from myxtts.training.stopping import StopRequest
 
@@ -51,7 +53,7 @@ class Alone:
         """Refuse data that is not that of the others."""
 
     def attach(self, step: TrainStep, *, compiled: bool) -> None:
-        """Let a step that is built add up its gradients with the others'."""
+        """Let a step that is built go on from replica 0's weights, and add up gradients."""
 
     @property
     def share(self) -> Share:
@@ -107,9 +109,10 @@ class Together(Alone):
         """Replica 0 opens the run folder; the others get its checkpoint, and a folder to lose."""
         if self.is_first:
             run, saved = setup.open_run(training, resume_checkpoint)
-            self._transport.broadcast(pack(saved))
+            state = None if saved is None else replace(saved, tensors={})
+            self._transport.broadcast(pack(state))
             return run, saved
-        saved = unpack(self._transport.broadcast(None))
+        saved = unpack(self._transport.broadcast(None))  # its tensors come when they have a place
         self._folder = tempfile.TemporaryDirectory(prefix="myxtts-replica-")
         run = RunFolder(Path(self._folder.name) / "run")
         run.__enter__()
@@ -125,6 +128,7 @@ class Together(Alone):
             self._transport.sum([0])
 
     def check_data(self, data: TrainingData | None) -> None:
+        """Refuse to train on other recordings than replica 0."""
         if data is None:
             raise ConfigError(
                 "There is no data that replicas could share out.", "give data.train_data"
@@ -143,21 +147,30 @@ class Together(Alone):
         )
 
     def attach(self, step: TrainStep, *, compiled: bool) -> None:
+        """Give it all that replica 0's step holds, and let its updates be those of all."""
+        mine = Checkpoint(Path(), 0, take_snapshot(step), {}) if self.is_first else None
+        theirs = unpack(self._transport.broadcast(pack(mine)))
+        if theirs is not None and not self.is_first:
+            restore_snapshot(step, theirs.tensors)
         self._exchange = Exchange(self._transport, lambda: step.weights, compiled=compiled)
         step.exchange = self._exchange
 
     def hear_all(self, *, at_update: bool) -> bool:
-        return self.is_first and at_update  # then they are the means over all replicas
+        """Only the first reports; at an update the losses are the means over all."""
+        return self.is_first and at_update
 
     def tell_pace(self, step: int, events: RunLog) -> None:
+        """Write how the replicas keep step."""
         if self._exchange is not None:
             events.event("replicas", step=step, **self._exchange.take_pace().as_dict())
 
     def leave(self, stop: StopRequest) -> None:
+        """Take part in one more sum, with the wish to stop."""
         if self._exchange is not None:
             self.heard(self._exchange.leave(wish=stop.signal_number or DONE), stop)
 
     def heard(self, together: StoppedTogetherError, stop: StopRequest) -> None:
+        """Remember who wished to stop, and why."""
         self._left = True
         if together.signal is not None and not stop:
             rank, number = together.signal
@@ -166,6 +179,7 @@ class Together(Alone):
             log.info("%s got %s: all replicas stop", self.cluster.name(rank), name)
 
     def close(self) -> None:
+        """Wait until all are through, as replica 0 may still be writing."""
         if self._left:
             self._left = False
             with contextlib.suppress(ReplicaLostError):  # it had nothing to do any more

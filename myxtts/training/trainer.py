@@ -26,20 +26,14 @@ from myxtts.pipeline.transfer import copy_to_model_device, put_on_device
 from myxtts.replicas.cluster import Cluster
 from myxtts.replicas.exchange import StoppedTogetherError
 from myxtts.runs.sinks import import_wandb
-from myxtts.training import setup
+from myxtts.training import setup, sources
 from myxtts.training.capacity import warn_of_misfits
 from myxtts.training.checkpoint_manager import CheckpointManager
+from myxtts.training.micro_batches import work_on_less
 from myxtts.training.progress import TrainingProgress
 from myxtts.training.replicated import join
 from myxtts.training.reporting import LossReport, PipelineReport, warn_of_uneven_steps
 from myxtts.training.snapshot import restore_snapshot
-from myxtts.training.sources import (
-    batches_to_come,
-    open_pipeline,
-    planned_steps,
-    refuse_one_shot,
-)
-from myxtts.training.micro_batches import work_on_less
 from myxtts.training.step import Losses
 from myxtts.training.stopping import StopRequest
 from myxtts.training.tracing import TraceWatch, planned_shapes
@@ -152,10 +146,11 @@ class XTTSTrainer:
         A data set is ours (from `config.data.train_data`), or any iterable of batches, for example
         a `tf.data.Dataset` of `(text_sequences, mel_spectrograms, text_lengths, mel_lengths)`.
         """
-        refuse_one_shot(val_dataset)
+        sources.refuse_one_shot(val_dataset)
         training = self.config.training
         training.epochs = epochs or training.epochs
-        steps = planned_steps(training, self.data, train_dataset, replicas=self.replicas.world)
+        world = self.replicas.world
+        steps = sources.planned_steps(training, self.data, train_dataset, replicas=world)
         self.stop_after(steps or UNKNOWN_LENGTH)
         self._stop = StopRequest(meanwhile=self._checkpoints.save_meanwhile)
         self.step.drop_gradients()
@@ -373,7 +368,8 @@ class XTTSTrainer:
         """Make every variable, and fill them from the checkpoint the run goes on from."""
         self.step.build(batch)
         if self._saved is not None:
-            restore_snapshot(self.step, self._saved.tensors)
+            if self.replicas.is_first:
+                restore_snapshot(self.step, self._saved.tensors)
             self._saved = None  # as large as the model and its optimiser together
         self.replicas.attach(self.step, compiled=self.config.training.xla)
 
@@ -390,8 +386,10 @@ class XTTSTrainer:
                 ", or more patience" if self.stopping.should_stop else "",
             )
         else:
-            source, spec = batches_to_come(dataset, self.data, start, epochs=epochs, share=share)
-        return open_pipeline(
+            source, spec = sources.batches_to_come(
+                dataset, self.data, start, epochs=epochs, share=share
+            )
+        return sources.open_pipeline(
             source,
             self.config.data,
             self.plan,
