@@ -176,7 +176,7 @@ class TrainingConfig(PresetSettings):
         fa="تعداد پردازه‌هایی که روی این ماشین با هم یک صدا را آموزش می‌دهند، هر کدام روی GPU خودش "
         "یا با سهمی از CPU. هر گام به همین تعداد دسته دارد.",
         flag="--replicas",
-        group="Devices",
+        group="Training",
         le=4096,
     )
     max_restarts: NonNegativeInt = setting(
@@ -184,7 +184,7 @@ class TrainingConfig(PresetSettings):
         "How often all replicas are started again from the last checkpoint when one is lost.",
         fa="اگر یکی از نسخه‌ها از دست برود، همه چند بار از آخرین چک‌پوینت دوباره آغاز شوند.",
         flag="--max-restarts",
-        group="Devices",
+        group="Training",
         le=1_000_000,
     )
     join_timeout: PositiveFloat = setting(

@@ -14,7 +14,7 @@ import tensorflow as tf
 from typing_extensions import Self
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.feature_batches import batch_from_features
+from myxtts.data.feature_batches import batch_from_features, holds_waves
 from myxtts.data.loader import BatchIterator, LoaderState
 from myxtts.errors import MemoryBudgetError
 from myxtts.models.xtts import XTTS
@@ -225,7 +225,7 @@ class XTTSTrainer:
 
     def _preprocess_on_data_gpu(self, batch: Any) -> Any:
         """Work on the data device: features from waveforms, where a batch holds any."""
-        if _holds_waves(batch):
+        if holds_waves(batch):
             return self._stage(batch)
         if isinstance(self.model, XTTS):
             return batch_from_features(batch, vocab_size=self.config.model.vocab_size)
@@ -347,7 +347,7 @@ class XTTSTrainer:
     def _prepare(self, host_batch: Any) -> Any:
         """All phases before the step at once, for the few batches of a validation; never varied."""
         batch, _ = put_on_device(host_batch, self.plan.data_device)
-        varied = self._stage is not self._plain_stage and _holds_waves(batch)
+        varied = self._stage is not self._plain_stage and holds_waves(batch)
         with tf.device(self.plan.data_device):
             batch = self._plain_stage(batch) if varied else self._preprocess_on_data_gpu(batch)
         return self._transfer_to_model_gpu(batch)
@@ -397,7 +397,3 @@ class XTTSTrainer:
             batch_spec=spec,
             stop_when=lambda: bool(self._stop),
         )
-
-
-def _holds_waves(batch: Any) -> bool:
-    return isinstance(batch, dict) and "waves" in batch
