@@ -65,9 +65,13 @@ def start(
     world: int = 2,
     code: str = "",
     own: dict[int, dict[str, Any]] | None = None,
+    real: bool = False,
     **training: Any,
 ) -> Replicas:
-    """Start them; `own` are settings of single ranks: {1: {"learning_rate": 0.1}}."""
+    """Start them; `own` are settings of single ranks: {1: {"learning_rate": 0.1}}.
+
+    `real` takes our own model and features, not the small and quick ones.
+    """
     folder.mkdir(exist_ok=True)
     found = Replicas(folder / "run", addresses=[f"127.0.0.1:{p}" for p in free_ports(world)])
     for rank in range(world):
@@ -84,7 +88,8 @@ def start(
             *flags,
         ]
         told = {"TF_CONFIG": tf_config(found.addresses, rank)} if world > 1 else {}
-        found.processes.append(runs.start(program, log_file, **told))
+        words = ["--config", str(config), *flags]
+        found.processes.append(runs.start([*program, *words], log_file, **told))
         found.logs.append(log_file)
     return found
 
