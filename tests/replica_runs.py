@@ -80,13 +80,8 @@ def start(
         values = runs.settings(found.run, data=given, **{"seed": 3, **training, **mine})
         config = runs.write_settings(folder / f"config{rank}.yaml", values)
         log_file = folder / f"output{rank}.txt"
-        program = [
-            "-c",
-            runs.SMALL_TRAINING.format(code=QUICK_STAGE + code),
-            "--config",
-            str(config),
-            *flags,
-        ]
+        small = ["-c", runs.SMALL_TRAINING.format(code=QUICK_STAGE + code)]
+        program = ["train_main.py"] if real else small
         told = {"TF_CONFIG": tf_config(found.addresses, rank)} if world > 1 else {}
         words = ["--config", str(config), *flags]
         found.processes.append(runs.start([*program, *words], log_file, **told))
