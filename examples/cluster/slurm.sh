@@ -1,4 +1,4 @@
-#!/bin/bash
+#!/usr/bin/env bash
 # Two nodes with four GPUs each: eight replicas of one voice. Submit with: sbatch examples/cluster/slurm.sh
 # srun tells each task its place; the tasks of a node take its GPUs in turn.
 #SBATCH --job-name=voice
