@@ -87,3 +87,13 @@ def test_the_batch_script_is_sound_and_starts_a_command_of_ours():
     assert all(word.startswith("--") for word in words[1:at])  # srun's own
     assert words[at + 1] == "train"
     parse(words[at + 2 :])
+
+
+@pytest.mark.parametrize("language", ["en", "fa"])
+def test_the_table_in_the_guide_is_the_one_that_is_calculated(language):
+    from benchmarks.scale import paper
+
+    guide = (ROOT / "docs" / language / "scaling.md").read_text()
+    rows = [line for line in paper() if line.startswith("| ")][1:]
+    assert len(rows) == 3
+    assert all(row in guide for row in rows)
