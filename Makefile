@@ -30,7 +30,7 @@ format: $(VENV)/installed ## Format the code and mend what the linter can
 	@$(BIN)/python -m ruff check --fix .
 	@$(BIN)/python -m ruff format .
 
-bench: $(VENV)/installed ## Measure start-up, engine, overlap, data, training, memory and advice here
+bench: $(VENV)/installed ## Measure start-up, engine, overlap, data, training, memory, advice, scale
 	@$(BIN)/python -m benchmarks.startup
 	@$(BIN)/python -m benchmarks.engine
 	@$(BIN)/python -m benchmarks.overlap
@@ -39,6 +39,7 @@ bench: $(VENV)/installed ## Measure start-up, engine, overlap, data, training, m
 	@$(BIN)/python -m benchmarks.train
 	@$(BIN)/python -m benchmarks.memory
 	@$(BIN)/python -m benchmarks.advice
+	@$(BIN)/python -m benchmarks.scale
 
 clean: ## Remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

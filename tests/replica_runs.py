@@ -66,6 +66,7 @@ def start(
     code: str = "",
     own: dict[int, dict[str, Any]] | None = None,
     real: bool = False,
+    devices: dict[str, Any] | None = None,
     **training: Any,
 ) -> Replicas:
     """Start them; `own` are settings of single ranks: {1: {"learning_rate": 0.1}}.
@@ -76,7 +77,7 @@ def start(
     found = Replicas(folder / "run", addresses=[f"127.0.0.1:{p}" for p in free_ports(world)])
     for rank in range(world):
         mine = dict((own or {}).get(rank, {}))
-        given = {"train_data": str(mine.pop("train_data", data))}
+        given = {"train_data": str(mine.pop("train_data", data)), **(devices or {})}
         values = runs.settings(found.run, data=given, **{"seed": 3, **training, **mine})
         config = runs.write_settings(folder / f"config{rank}.yaml", values)
         log_file = folder / f"output{rank}.txt"

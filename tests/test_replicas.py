@@ -77,16 +77,26 @@ def test_a_killed_replica_is_named_and_nothing_is_lost(tmp_path, data, whole):
     replica_runs.assert_same(some.run, whole.run)
 
 
-def test_a_replica_with_other_settings_or_data_is_refused_by_name(tmp_path, data):
+OTHER_VERSION = """
+import os
+if '"index": 1' in os.environ["TF_CONFIG"]:
+    import myxtts.replicas.agreement
+    myxtts.replicas.agreement.__version__ = "0.0.1"
+"""
+
+
+def test_a_replica_with_other_settings_data_or_version_is_refused_by_name(tmp_path, data):
     rate = replica_runs.start(tmp_path / "rate", data, own={1: {"learning_rate": 0.5}})
     other = runs.make_clips(tmp_path / "other", replica_runs.CLIPS, seconds=0.7)
     clips = replica_runs.start(tmp_path / "clips", data, own={1: {"train_data": other}})
+    version = replica_runs.start(tmp_path / "version", data, code=OTHER_VERSION)
     try:
-        assert rate.wait(60)[0] == 2, rate.everything()
-        assert clips.wait(60)[0] == 2, clips.everything()
+        for some in (rate, clips, version):
+            assert some.wait(60)[0] == 2, some.everything()
     finally:
-        rate.end()
-        clips.end()
+        for some in (rate, clips, version):
+            some.end()
+    assert "has another MyXTTS than replica 0" in version.said(0)
     named = f"replica 1 ({rate.addresses[1]}) has another training.learning_rate than replica 0"
     assert named in rate.said(0)
     assert "try: give every replica the same --config file and flags" in rate.said(0)

@@ -89,6 +89,38 @@ def test_a_batch_that_is_not_finite_on_one_is_skipped_on_all(tmp_path, data):
         assert (skipped[1], skipped[2], skipped[20]) == (0, 1, 1)
 
 
+DRIFTS = """
+import os
+if '"index": 1' in os.environ["TF_CONFIG"]:
+    after = trainer.XTTSTrainer._after_step
+    def drift(self):
+        if self.steps_done == 5:
+            self.step.weights.assign(self.step.weights * 1.0000001)
+        after(self)
+    trainer.XTTSTrainer._after_step = drift
+"""
+
+
+def test_weights_that_drift_apart_are_refused(tmp_path, data):
+    some = replica_runs.start(tmp_path / "two", data, *FLAGS, code=DRIFTS)
+    try:
+        assert some.wait() == [2, 2], some.everything()
+    finally:
+        some.end()
+    named = f"The weights of replica 1 ({some.addresses[1]}) are no longer those of replica 0"
+    assert named in some.said(0)
+    assert runs.latest(some.run).step == 5
+
+
+def test_each_has_its_own_model_card_and_a_share_of_the_data_card(tmp_path, data):
+    cards = {"data_gpu": 0, "model_gpu": [1, 2], "enable_memory_isolation": True}
+    found = replica_runs.finish(tmp_path / "two", data, "--max-steps", "3", devices=cards)
+    assert "Data GPU 0 is shared: 8192 MB for this replica" in found.said(0)
+    assert "Model Training GPU: 1 (simulated GPU 1 = CPU:1)" in found.said(0)
+    (started,) = runs.events(found.run, "started")
+    assert started["values"]["devices"]["data_limit_mb"] == 8192
+
+
 def test_early_stopping_ends_all_at_the_same_step(tmp_path):
     some = runs.make_clips(tmp_path / "data", 12)
     patience = {"early_stopping_patience": 2, "early_stopping_min_delta": 1000.0}

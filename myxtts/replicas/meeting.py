@@ -1,6 +1,6 @@
 """Replicas wait for each other at the start: whoever is missing is named, with the address.
 
-TensorFlow would wait too, and then abort the process without a word on who did not come.
+TensorFlow would wait too, without a word on who is missing.
 """
 
 from __future__ import annotations
