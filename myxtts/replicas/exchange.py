@@ -64,7 +64,8 @@ class Exchange:
     def __init__(self, transport: Transport, weights: Callable[[], Any], *, compiled: bool) -> None:
         self.transport, self._weights = transport, weights
         self._checksum = tf.function(_checksum, jit_compile=compiled)
-        self._join = tf.function(_join, jit_compile=False)
+        self._join = tf.function(_join, autograph=False)
+        self._part = tf.function(_part, autograph=False)
         self._ended_at = time.perf_counter()
         self._last_sum_s = 0.0
         self._told = 0  # sums so far
@@ -78,21 +79,19 @@ class Exchange:
         Raises `StoppedTogetherError` where a replica wishes to stop.
         """
         names = sorted(name for name in losses if name != "weight")[: LOSSES - 1]
-        clips = losses["weight"]
-        mine = tf.stack([clips, *(losses[name] * clips for name in names)])
-        mine = tf.pad(mine, [[0, LOSSES - len(names) - 1]])
-        gradients, weight, summed = self._sum(gradients, weight, mine, wish=0)
-        clips, *sums = tf.unstack(summed[: len(names) + 1], len(names) + 1)
-        means = {n: s / tf.maximum(clips, 1e-6) for n, s in zip(names, sums, strict=True)}
-        return gradients, weight, {**means, "weight": clips}
+        mine = [losses["weight"], *(losses[name] for name in names)]
+        gradients, weight, means = self._sum(gradients, weight, mine, wish=0)
+        clips, *values = tf.unstack(means, LOSSES)[: len(mine)]
+        return gradients, weight, {**dict(zip(names, values, strict=True)), "weight": clips}
 
     def leave(self, *, wish: int = DONE) -> StoppedTogetherError:
         """Tell the others that this replica stops here; all of them then do."""
-        nothing = tf.zeros_like(tf.convert_to_tensor(self._weights()))
-        try:
-            self._sum(nothing, tf.constant(0.0), tf.zeros([LOSSES]), wish=wish)
-        except StoppedTogetherError as together:
-            return together
+        with tf.device(self.transport.model_device):
+            nothing = tf.zeros_like(tf.convert_to_tensor(self._weights()))
+            try:
+                self._sum(nothing, tf.constant(0.0), [tf.constant(0.0)], wish=wish)
+            except StoppedTogetherError as together:
+                return together
         raise AssertionError("a wish of our own was not heard")
 
     def take_pace(self) -> Pace:
@@ -106,7 +105,7 @@ class Exchange:
         self._steps, self._work_s, self._sum_s = 0, np.zeros(world), np.zeros(world)
 
     def _sum(
-        self, gradients: tf.Tensor, weight: tf.Tensor, losses: tf.Tensor, *, wish: int
+        self, gradients: tf.Tensor, weight: tf.Tensor, losses: list[tf.Tensor], *, wish: int
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         cluster = self.transport.cluster
         proof = self._checksum(tf.convert_to_tensor(self._weights()))
@@ -115,12 +114,13 @@ class Exchange:
         told[cluster.rank, :PROOF] = wish, began - self._ended_at, self._last_sum_s
         packed = self._join(gradients, weight, losses, told, proof, cluster.rank)
         summed = self.transport.sum_on_model_device(packed)
-        size, count = int(gradients.shape[0]), int(losses.shape[0])
-        tail = summed[size + 1 + count :].numpy()  # waits for the sum, on a GPU too
+        *sums, told_by_all = self._part(summed, cluster.world)
+        told = told_by_all.numpy()  # waits for the sum, on a GPU too
         self._ended_at = time.perf_counter()
         self._last_sum_s = self._ended_at - began
-        self._read(tail.reshape(told.shape))
-        return summed[:size], summed[size], summed[size + 1 : size + 1 + count]
+        self._read(told)
+        gradients, weight, means = sums
+        return gradients, weight, means
 
     def _read(self, told: Any) -> None:
         """What the others say beside their gradients."""
@@ -147,15 +147,31 @@ class Exchange:
 def _join(
     gradients: tf.Tensor,
     weight: tf.Tensor,
-    losses: tf.Tensor,
+    losses: list[tf.Tensor],
     told: tf.Tensor,
     proof: tf.Tensor,
     rank: tf.Tensor,
 ) -> tf.Tensor:
-    """All of it end to end."""
+    """All of it end to end; the first of the losses is how many clips they are of."""
+    clips, *others = losses
+    weighted = tf.stack([clips, *(loss * clips for loss in others)])
+    weighted = tf.pad(weighted, [[0, LOSSES - len(losses)]])
     mine = tf.cast(tf.range(tf.shape(told)[0]) == rank, tf.float32)[:, None]
     told = tf.concat([told[:, :PROOF], mine * proof[None, :]], axis=1)
-    return tf.concat([gradients, tf.reshape(weight, [1]), losses, tf.reshape(told, [-1])], axis=0)
+    return tf.concat([gradients, tf.reshape(weight, [1]), weighted, tf.reshape(told, [-1])], axis=0)
+
+
+def _part(summed: tf.Tensor, world: int) -> tuple[tf.Tensor, ...]:
+    """What `_join` put together, summed: gradients, weight, clips and means of losses, the told."""
+    columns = PROOF + PARTS
+    told = tf.reshape(summed[-world * columns :], [world, columns])
+    gradients, rest = (
+        summed[: -world * columns - LOSSES - 1],
+        summed[-world * columns - LOSSES - 1 :],
+    )
+    weight, weighted = rest[0], rest[1 : LOSSES + 1]
+    means = weighted[1:] / tf.maximum(weighted[0], 1e-6)
+    return gradients, weight, tf.concat([weighted[:1], means], axis=0), told
 
 
 def _checksum(weights: tf.Tensor) -> tf.Tensor:

@@ -30,7 +30,7 @@ class Transport:
 
     def __init__(self, cluster: Cluster, *, model_device: str, join_timeout_s: float) -> None:
         self.cluster = cluster
-        self._model_device = model_device
+        self.model_device = model_device
         self._calls = 0
         if model_device.startswith("/CPU"):
             cores = len(os.sched_getaffinity(0))  # shared out, or all would fight for all of them
@@ -50,8 +50,8 @@ class Transport:
 
     def sum_on_model_device(self, values: tf.Tensor) -> tf.Tensor:
         """The sum of a tensor over all replicas, made where the model is."""
-        hint = "nccl" if self._model_device.startswith("/GPU") else "ring"
-        return self._sum(values, device=self._model_device, group=MODEL_GROUP, hint=hint)
+        hint = "nccl" if self.model_device.startswith("/GPU") else "ring"
+        return self._sum(values, device=self.model_device, group=MODEL_GROUP, hint=hint)
 
     def sum(self, values: Any) -> Any:
         """The same for an array of the host."""
