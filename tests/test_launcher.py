@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from myxtts.replicas.launcher import Launcher
+from myxtts.replicas.launcher import Launcher, own_command
 from tests.support import ROOT
 
 RANK = """
@@ -124,3 +124,18 @@ def test_replicas_whose_launcher_was_killed_stop_by_themselves():
     process.wait(5)
     assert gone(pids)
     assert threading.active_count() < 50
+
+
+@pytest.mark.parametrize(
+    ("argv", "command"),
+    [
+        (["train_main.py", "--epochs", "3"], ["train_main.py", "--epochs", "3"]),
+        (["/env/bin/myxtts", "train"], ["/env/bin/myxtts", "train"]),
+        (["/site/myxtts/__main__.py", "train", "-x"], ["-m", "myxtts", "train", "-x"]),
+        (["-c", "--epochs", "3"], ["-c", "import x", "--epochs", "3"]),
+    ],
+)
+def test_a_replica_runs_the_program_that_started_it(monkeypatch, argv, command):
+    monkeypatch.setattr(sys, "argv", argv)
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-c", "import x", *argv[1:]])
+    assert own_command() == [sys.executable, *command]

@@ -184,7 +184,12 @@ def _copy(rank: int, stream: IO[bytes], target: IO[str]) -> None:
 
 def own_command() -> list[str]:
     """The command that runs this very program again, with the words it was given."""
-    return [sys.executable, *sys.orig_argv[1:]]
+    program, *words = sys.argv
+    if program == "-c":
+        return [sys.executable, *sys.orig_argv[1:]]  # the code stands nowhere else
+    if os.path.basename(program) == "__main__.py":
+        return [sys.executable, "-m", "myxtts", *words]
+    return [sys.executable, program, *words]
 
 
 def stop_with_launcher() -> None:
