@@ -30,7 +30,7 @@ format: $(VENV)/installed ## Format the code and mend what the linter can
 	@$(BIN)/python -m ruff check --fix .
 	@$(BIN)/python -m ruff format .
 
-bench: $(VENV)/installed ## Measure start-up, engine, overlap, data, training, memory and advice here; read what a GPU would do
+bench: $(VENV)/installed ## Measure all that can be measured here, and read what a GPU would do
 	@$(BIN)/python -m benchmarks.startup
 	@$(BIN)/python -m benchmarks.engine
 	@$(BIN)/python -m benchmarks.overlap
@@ -40,6 +40,7 @@ bench: $(VENV)/installed ## Measure start-up, engine, overlap, data, training, m
 	@$(BIN)/python -m benchmarks.memory
 	@$(BIN)/python -m benchmarks.estimate
 	@$(BIN)/python -m benchmarks.advice
+	@$(BIN)/python -m benchmarks.scale
 	@$(BIN)/python -m benchmarks.gpu_readiness
 
 clean: ## Remove the environment and caches

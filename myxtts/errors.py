@@ -53,3 +53,13 @@ class StageLostError(MyXTTSError, RuntimeError):
 
 class TrainingDivergedError(MyXTTSError, ArithmeticError):
     """The loss or its gradient was not finite for many updates in a row."""
+
+
+class ReplicaError(MyXTTSError, RuntimeError):
+    """The replicas of a run cannot come together, or do not agree on what to train."""
+
+
+class ReplicaLostError(ReplicaError):
+    """A replica is gone or no longer answers; the run can be started again from its checkpoint."""
+
+    exit_code = 75  # "temporary failure", which tells schedulers that another try makes sense

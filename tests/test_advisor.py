@@ -107,13 +107,19 @@ def test_the_split_is_recommended_where_it_pays_and_only_there(process, worth):
     rates = {layout.name: layout.rate for layout in advice.layouts}
     assert rates["single"] == pytest.approx(1 / (process + 0.06), rel=0.02)
     assert rates["split"] == pytest.approx(1 / 0.06, rel=0.02)
-    assert advice.best_layout == ("split" if worth else "single")
+    assert advice.best_layout == ("split" if worth else "data-parallel")
     assert ("not worth it" in told(advice.layout_reason)) is not worth
     parallel = next(layout for layout in advice.layouts if layout.name == "data-parallel")
     assert parallel.basis == "predicted"
     assert 1.5 * rates["single"] < parallel.rate <= 2 * rates["single"]
+    both = next(layout for layout in advice.layouts if layout.name == "split-parallel")
     if not worth:
-        assert "data-parallel" in told(advice.layout_reason)
+        assert "myxtts train" in told(advice.layout_reason)
+        assert "--replicas 2" in told(advice.layout_reason)
+        assert "--data-gpu" not in told(advice.layout_reason).split("--replicas 2")[0]
+        assert 1.5 * rates["split"] < both.rate <= 2 * rates["split"]
+    else:
+        assert both.rate <= 1.001 / process  # the one data card is the limit
 
 
 def test_on_one_machines_cores_no_layout_is_more_than_the_cores_give():

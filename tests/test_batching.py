@@ -168,29 +168,7 @@ def test_the_order_of_the_buckets_given_does_not_matter():
     assert as_values(mixed) == as_values(BatchPlan(frames, tokens, buckets=buckets))
 
 
-# Skipping and sharding
-
-
-@relaxed
-@given(clip_lengths, plan_settings, st.integers(1, 7))
-def test_shards_are_disjoint_equally_long_and_complete(lengths, options, world):
-    plan = build(lengths, **options)
-    shards = [plan.shard(rank, world) for rank in range(world)]
-    assert {len(shard) for shard in shards} == {-(-len(plan) // world)}
-    everything = [clip for shard in shards for clip in clips_of(shard)]
-    assert sorted(everything) == list(range(len(lengths[0])))
-
-
-@relaxed
-@given(clip_lengths, plan_settings, st.integers(2, 7))
-def test_shards_read_in_turn_are_the_whole_plan_and_filling_batches(lengths, options, world):
-    plan = build(lengths, **options)
-    shards = [plan.shard(rank, world) for rank in range(world)]
-    in_turn = [batch for step in zip(*shards, strict=True) for batch in step]
-    assert as_values(in_turn[: len(plan)]) == as_values(plan)
-    for filling in in_turn[len(plan) :]:
-        assert not filling.mask.any()
-        assert filling.bucket in {batch.bucket for batch in plan}
+# Places
 
 
 def test_an_index_outside_the_epoch_is_refused():
@@ -246,10 +224,10 @@ def test_groups_too_uneven_to_balance_are_refused():
 
 
 @relaxed
-@given(clip_lengths, plan_settings, st.integers(1, 4))
-def test_padding_waste_is_what_the_batches_of_all_ranks_show(lengths, options, world):
-    plan = build(lengths, **options).shard(0, world)
-    batches = [b for rank in range(world) for b in plan.shard(rank, world)]
+@given(clip_lengths, plan_settings)
+def test_padding_waste_is_what_the_batches_show(lengths, options):
+    plan = build(lengths, **options)
+    batches = list(plan)
     room = sum(len(b.indices) * b.bucket.frames for b in batches)
     of_clips = sum(int(b.mask.sum()) * b.bucket.frames for b in batches)
     assert plan.padding_waste == pytest.approx(1 - lengths[0].sum() / room)
@@ -320,8 +298,6 @@ def test_lengths_that_cannot_be_planned_name_the_clip(frames, tokens, message):
         ({"batch_frames": 0}, "batch_frames is 0"),
         ({"seed": -1}, "seed is -1"),
         ({"epoch": -1}, "epoch is -1"),
-        ({"rank": 2, "world": 2}, "rank is 2 in a world of 2"),
-        ({"world": 0}, "world is 0"),
         ({"buckets": ()}, "buckets is"),
         ({"buckets": ((0, 8),)}, "buckets is"),
     ],

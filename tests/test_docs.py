@@ -23,10 +23,10 @@ PAIRS = [(ROOT / f"{name}.md", ROOT / f"{name}.fa.md") for name in ("README", "C
 ]
 PAGES = [page for pair in PAIRS for page in pair]
 COMMANDS: Any = typer.main.get_command(app)
-# Those of pip, TensorBoard and containers.
+# Those of pip, TensorBoard, containers and benchmarks.
 FOREIGN_FLAGS = {
     *("--constraint", "--editable", "--no-cache-dir", "--logdir"),
-    *("--gpus", "--cpuset-cpus", "--rm", "--user", "--build-arg"),
+    *("--gpus", "--cpuset-cpus", "--rm", "--user", "--build-arg", "--paper"),
 }
 
 LEFT_TO_RIGHT = "\u200e"  # the invisible mark

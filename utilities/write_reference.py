@@ -66,7 +66,8 @@ PHRASES: dict[Language, Phrases] = {
         "and `python validate_dual_gpu_pipeline.py` are `myxtts validate --check isolation` and "
         "`--check pipeline`, and `python utilities/dual_gpu_bottleneck_profiler.py` is `myxtts "
         "profile`. Exit codes: 0 is success, 1 a check that did not pass, 2 a wrong command line "
-        "or setting, 128 plus a signal's number that it stopped the run.",
+        "or setting, 75 that a replica was lost and the same command goes on, 128 plus a signal's "
+        "number that it stopped the run.",
         own=OWN_FLAGS,
         flag="flag",
         default="default",
@@ -94,7 +95,8 @@ PHRASES: dict[Language, Phrases] = {
         "validate_dual_gpu_pipeline.py` همان `myxtts validate --check isolation` و `--check "
         "pipeline` هستند، و `python utilities/dual_gpu_bottleneck_profiler.py` همان `myxtts "
         "profile` است. کد خروج ۰ یعنی موفقیت، ۱ یعنی بررسی‌ای که موفق نشد، ۲ یعنی دستور یا تنظیم "
-        "نادرست، و ۱۲۸ به‌اضافهٔ شمارهٔ یک سیگنال یعنی همان سیگنال اجرا را متوقف کرده است.",
+        "نادرست، ۷۵ یعنی یکی از نسخه‌های موازی از دست رفته و همان دستور کار را ادامه می‌دهد، و ۱۲۸ "
+        "به‌اضافهٔ شمارهٔ یک سیگنال یعنی همان سیگنال اجرا را متوقف کرده است.",
         own="گزینه‌ها",
         flag="پرچم",
         default="پیش‌فرض",

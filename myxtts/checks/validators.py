@@ -44,7 +44,7 @@ class Target:
         """Isolated on the devices that the settings name."""
         data = config.data
         assert data.data_gpu is not None
-        assert data.model_gpu is not None
+        assert isinstance(data.model_gpu, int)
         return cls(
             data_gpu=data.data_gpu,
             model_gpu=data.model_gpu,

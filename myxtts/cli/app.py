@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from myxtts.cli.setting_flags import GroupedCommand
 from myxtts.cli.synthesize import synthesize
 from myxtts.cli.train import train
 from myxtts.cli.validate import validate
-from myxtts.errors import MyXTTSError
+from myxtts.errors import MyXTTSError, ReplicaLostError
 
 SHOWN = 80  # characters of a name
 
@@ -65,6 +66,10 @@ def main(command: Sequence[str] = ()) -> None:
             traceback.print_exc()
         shown = error if isinstance(error, MyXTTSError) else _of_the_system(error)
         output.echo(f"error: {shown}", err=True)
+        if isinstance(shown, ReplicaLostError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(shown.exit_code)  # TensorFlow would wait for the lost one, for seconds
         sys.exit(2)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,7 @@ from myxtts.errors import ConfigError
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
+    from myxtts.replicas.cluster import Cluster
 
 
 @setting_flags(*GROUPS)
@@ -26,27 +28,42 @@ def train(
 ) -> None:
     """Train a voice on one device, or on two: one prepares the data, the other trains.
 
+    With --replicas, or several model GPUs, so many processes train it together; on many machines
+    TF_CONFIG or srun says who they are.
+
     Settings come from flags, then from the --config file, then from configs/config.yaml where there
     is one, then from defaults. With --resume and no --config they come from the run folder itself,
     so that the same run goes on.
     """
     start_logging()
+    from myxtts.cli.replicas import launch, prepare_replica
     from myxtts.config.config import TrainingConfig
     from myxtts.pipeline.devices import check_machine
     from myxtts.pipeline.request import check_request
+    from myxtts.replicas.cluster import find_cluster
+    from myxtts.replicas.sharing import replicas_asked
 
     if given.get("training.resume") == "require" and config is None:
         run = given.get("training.checkpoint_dir", TrainingConfig().checkpoint_dir)
         config = run / "config.yaml" if (run / "config.yaml").is_file() else None
         given["training.checkpoint_dir"] = run  # it may have been moved since
     settings = load_settings(config, given)
-    check_request(settings.data.device_request())
+    cluster = find_cluster()
+    replicas = 1
+    if cluster is not None:
+        settings = prepare_replica(settings, cluster)
+    else:
+        replicas = replicas_asked(settings)
+    if replicas == 1:
+        check_request(settings.data.device_request())
     if print_config:
         echo(settings.to_yaml().rstrip("\n"))
         return
     _check_data(settings)
+    if replicas > 1:
+        raise typer.Exit(launch(settings, replicas))
     check_machine(settings.data.device_request())
-    _train(settings)
+    _train(settings, cluster)
 
 
 def _check_data(settings: XTTSConfig) -> None:
@@ -70,7 +87,7 @@ def _check_data(settings: XTTSConfig) -> None:
             )
 
 
-def _train(settings: XTTSConfig) -> None:
+def _train(settings: XTTSConfig, cluster: Cluster | None) -> None:
     if settings.training.wandb:
         from myxtts.runs.sinks import import_wandb
 
@@ -81,9 +98,13 @@ def _train(settings: XTTSConfig) -> None:
     from myxtts.pages.report import report_at_the_end
     from myxtts.training.stopping import mute_closed_outputs
 
-    with make_trainer(settings) as trainer, report_at_the_end(trainer.run.path):
+    with make_trainer(settings, cluster=cluster) as trainer, contextlib.ExitStack() as reports:
+        if trainer.replicas.is_first:
+            reports.enter_context(report_at_the_end(trainer.run.path))
         result = trainer.train()
     mute_closed_outputs()  # nobody may be there any more
+    if not trainer.replicas.is_first:
+        raise typer.Exit(128 + result["stopped_by"] if result["stopped_by"] is not None else 0)
     if result["stopped_by"] is not None:
         echo(f"Stopped at step {result['steps']}; the same command goes on from there.")
         raise typer.Exit(128 + result["stopped_by"])

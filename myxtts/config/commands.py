@@ -31,7 +31,7 @@ def flag_for(name: str, value: Any) -> str:
         if switch.value == value:
             return switch.flag
     if known.flag:
-        typed = ",".join(value) if isinstance(value, tuple) else str(value)
+        typed = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
         return f"{known.flag} {shlex.quote(typed)}"
     section, field = name.split(".")
     written = str(value).lower() if isinstance(value, bool) else value

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+)
 
 from myxtts.config.fields import Switch, setting
 from myxtts.config.settings import Settings
+from myxtts.errors import ConfigError
 from myxtts.pipeline.request import DeviceRequest
 
 StaticShapes = Literal["buckets", "one", "off"]
 CacheKind = Literal["memory", "disk"]
 DelimiterName = Literal["pipe", "tab", "comma"]
 TokenizerKind = Literal["auto", "characters", "phonemes"]
+CardIndex = Annotated[int, Field(ge=0, le=1023)]
 
 
 class DataConfig(Settings):
@@ -181,13 +190,14 @@ class DataConfig(Settings):
         group="Devices",
         le=1023,
     )
-    model_gpu: NonNegativeInt | None = setting(
+    model_gpu: CardIndex | tuple[CardIndex, ...] | None = setting(
         None,
-        "GPU that trains.",
-        fa="‏GPU آموزش‌دهنده.",
-        flag="--model-gpu",
+        "GPU that trains, or several with a replica on each: 1,2,3. The data GPU then prepares "
+        "batches for all of them.",
+        fa="‏GPU آموزش‌دهنده، یا چند تا که روی هر کدام یک نسخهٔ مدل آموزش می‌بیند: 1,2,3. در این حالت "
+        "‏GPU داده دسته‌های همه را آماده می‌کند.",
+        flag="--model-gpu N[,N...]",
         group="Devices",
-        le=1023,
     )
     enable_memory_isolation: bool = setting(
         False,
@@ -270,8 +280,18 @@ class DataConfig(Settings):
         le=86_400,
     )
 
+    @field_validator("model_gpu", mode="after")
+    @classmethod
+    def _one_is_no_list(cls, value: Any) -> Any:
+        return value[0] if isinstance(value, tuple) and len(value) == 1 else value
+
     def device_request(self) -> DeviceRequest:
-        """What these settings ask of the devices."""
+        """What these settings ask of the devices of one process."""
+        if isinstance(self.model_gpu, tuple):
+            raise ConfigError(
+                f"--model-gpu names {len(self.model_gpu)} cards: one process trains on one.",
+                "name one, or let `myxtts train` start a replica for each",
+            )
         return DeviceRequest(
             data_gpu=self.data_gpu,
             model_gpu=self.model_gpu,

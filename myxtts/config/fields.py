@@ -110,10 +110,10 @@ def _describe(name: str, field: FieldInfo) -> Setting:
 
 
 def _given_type(annotation: Any) -> Any:
-    """The type of a value that is given: `int` of `PositiveInt | None`."""
+    """The type of a value that is given: `int` of `PositiveInt | None`, the last of several."""
     if get_origin(annotation) in (Union, types.UnionType):
-        (kind,) = (part for part in get_args(annotation) if part is not types.NoneType)
-        return _given_type(kind)
+        kinds = [part for part in get_args(annotation) if part is not types.NoneType]
+        return _given_type(kinds[-1])  # of one or several, the several
     return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 

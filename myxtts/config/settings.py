@@ -69,8 +69,11 @@ class PresetSettings(Settings):
 def _in_sentences(error: ValidationError, owner: type[BaseModel]) -> ConfigError:
     problems = []
     for detail in error.errors():
+        labelled = any(map(_is_label, detail["loc"]))
+        if labelled and detail["type"] in ("tuple_type", "int_type"):
+            continue  # one value or several: what was given is of the other kind
         inner = detail.get("ctx", {}).get("error")
-        name = ".".join(str(part) for part in detail["loc"])
+        name = ".".join(str(part) for part in detail["loc"] if not _is_label(part))
         if isinstance(inner, ConfigError):  # a section already said it in words
             problems.append(_prefixed(inner.problem, name))
         elif detail["type"] in ("extra_forbidden", "no_such_attribute"):
@@ -81,6 +84,11 @@ def _in_sentences(error: ValidationError, owner: type[BaseModel]) -> ConfigError
     return ConfigError(
         "\n".join(problems), "correct the value; `myxtts train --print-config` lists all"
     )
+
+
+def _is_label(part: int | str) -> bool:
+    """Whether this is pydantic's name for one of several kinds, such as `constrained-int`."""
+    return isinstance(part, str) and ("-" in part or "[" in part)
 
 
 def _prefixed(problem: str, section: str) -> str:

@@ -178,6 +178,31 @@ class TrainingConfig(PresetSettings):
         flag="--freeze PART,PART",
         group="Training",
     )
+    replicas: PositiveInt | None = setting(
+        None,
+        "Processes on this machine that train one voice together, each on a GPU of its own, or on "
+        "its share of the CPU. The batches of a step are as many.",
+        fa="تعداد پردازه‌هایی که روی این ماشین با هم یک صدا را آموزش می‌دهند، هر کدام روی GPU خودش "
+        "یا با سهمی از CPU. هر گام به همین تعداد دسته دارد.",
+        flag="--replicas",
+        group="Training",
+        le=4096,
+    )
+    max_restarts: NonNegativeInt = setting(
+        0,
+        "How often all replicas are started again from the last checkpoint when one is lost.",
+        fa="اگر یکی از نسخه‌ها از دست برود، همه چند بار از آخرین چک‌پوینت دوباره آغاز شوند.",
+        flag="--max-restarts",
+        group="Training",
+        le=1_000_000,
+    )
+    join_timeout: PositiveFloat = setting(
+        300.0,
+        "How long replicas wait for each other at the start.",
+        fa="نسخه‌ها در آغاز حداکثر چند ثانیه منتظر هم می‌مانند.",
+        unit="seconds",
+        le=86_400,
+    )
     auto_batch: bool = setting(
         False,
         "On out-of-memory halve the batch and double the accumulation.",

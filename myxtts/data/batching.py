@@ -34,14 +34,14 @@ class PlannedBatch:
 
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
-        """True where a row holds a clip; a shard's filling batch has none."""
+        """True where a row holds a clip."""
         real: npt.NDArray[np.bool_] = self.indices != MASKED
         return real
 
 
 @dataclass(frozen=True)
 class BucketStats:
-    """What one bucket holds in an epoch, over all ranks."""
+    """What one bucket holds in an epoch."""
 
     bucket: Bucket
     rows: int  # of each batch
@@ -80,20 +80,12 @@ class BatchPlan:
     epoch: int = 0
     groups: Groups | None = field(default=None, repr=False)  # each clip's speaker or language
     balance: bool = False
-    rank: int = 0
-    world: int = 1
     _rows: IntArray = field(init=False, repr=False)
     _layout: _Layout = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_at_least("seed", self.seed, least=0)
         check_at_least("epoch", self.epoch, least=0)
-        check_at_least("world", self.world, least=1)
-        if not 0 <= self.rank < self.world:
-            raise ConfigError(
-                f"rank is {self.rank} in a world of {self.world}",
-                f"use a rank from 0 to {self.world - 1}",
-            )
         frames, tokens = check_lengths(self.frames, self.tokens)
         buckets = _check_buckets(self.buckets)
         lengths = np.array([bucket.frames for bucket in buckets], dtype=np.int64)
@@ -111,20 +103,16 @@ class BatchPlan:
         object.__setattr__(self, "_layout", self._lay_out())
 
     def __len__(self) -> int:
-        return -(-self._num_batches // self.world)
+        return len(self._layout.bucket)
 
     def __getitem__(self, position: int) -> PlannedBatch:
         if not -len(self) <= position < len(self):
             raise IndexError(f"batch {position} of {len(self)}")
-        step = position % len(self) * self.world
-        whole = step + self.rank
-        layout = self._layout
-        # A rank that has run out repeats the shape its step already uses: nothing new to compile.
-        number = int(layout.bucket[whole if whole < self._num_batches else step])
+        nth, layout = position % len(self), self._layout
+        number = int(layout.bucket[nth])
         indices = np.full(self._rows[number], MASKED, dtype=np.int64)
-        if whole < self._num_batches:
-            clips = layout.clips[layout.first[whole] : layout.last[whole]]
-            indices[: len(clips)] = clips
+        clips = layout.clips[layout.first[nth] : layout.last[nth]]
+        indices[: len(clips)] = clips
         return PlannedBatch(indices, self.buckets[number])
 
     def __iter__(self) -> Iterator[PlannedBatch]:
@@ -135,12 +123,8 @@ class BatchPlan:
         if not 0 <= position <= len(self):
             raise ConfigError(
                 f"Position {position} is outside this epoch of {len(self)} batches",
-                "resume with the data, batch size and number of machines the run began with",
+                "resume with the data and batch size the run began with",
             )
-
-    def shard(self, rank: int, world: int) -> BatchPlan:
-        """Return this rank's part of the whole epoch: disjoint, and as long as every other's."""
-        return replace(self, rank=rank, world=world)
 
     def for_epoch(self, epoch: int) -> BatchPlan:
         """Return the same plan for another epoch."""
@@ -148,12 +132,8 @@ class BatchPlan:
 
     @property
     def padding_waste(self) -> float:
-        """Share of the epoch's frames, over all ranks, that are padding or masked rows."""
-        room = int((self._rows * self._lengths)[self._layout.bucket].sum())
-        last_step = (len(self) - 1) * self.world
-        filling = len(self) * self.world - self._num_batches
-        number = self._layout.bucket[last_step]
-        return self._waste(room + int(filling * self._rows[number] * self._lengths[number]))
+        """Share of the epoch's frames that are padding or masked rows."""
+        return self._waste(int((self._rows * self._lengths)[self._layout.bucket].sum()))
 
     @property
     def padding_waste_of_clips(self) -> float:
@@ -162,13 +142,13 @@ class BatchPlan:
 
     @property
     def static_shape_waste(self) -> float:
-        """What `padding_waste` would be on one machine with the largest shape alone."""
+        """What `padding_waste` would be with the largest shape alone."""
         longest = self._lengths[-1:]
         rows = rows_per_batch(longest, batch_size=self.batch_size, batch_frames=self.batch_frames)
         return self._waste(int(-(-len(self._layout.clips) // rows[0]) * rows[0] * longest[0]))
 
     def bucket_stats(self) -> tuple[BucketStats, ...]:
-        """Return clips, batches and waste of each bucket, over all ranks."""
+        """Return clips, batches and waste of each bucket."""
         layout = self._layout
         batches = np.bincount(layout.bucket, minlength=len(self.buckets))
         clips = np.zeros(len(self.buckets), dtype=np.int64)
@@ -189,7 +169,7 @@ class BatchPlan:
             batches = f"{stats.batches} x {stats.rows}"
             lines.append(f"{shape:>16} {stats.clips:>9} {batches:>15} {stats.waste:>7.1%}")
         drawn = len(self._layout.clips)
-        lines.append(f"{'all':>16} {drawn:>9} {self._num_batches:>15} {self.padding_waste:>7.1%}")
+        lines.append(f"{'all':>16} {drawn:>9} {len(self):>15} {self.padding_waste:>7.1%}")
         if drawn > len(self.frames):
             lines.append(f"Rare groups are repeated: {len(self.frames)} clips give {drawn} rows.")
         lines.append(
@@ -198,10 +178,6 @@ class BatchPlan:
             f"would waste {self.static_shape_waste:.1%}."
         )
         return "\n".join(lines)
-
-    @property
-    def _num_batches(self) -> int:
-        return len(self._layout.bucket)
 
     @property
     def _lengths(self) -> IntArray:

@@ -64,5 +64,10 @@ def batch_from_features(batch: Any, *, vocab_size: int) -> dict[str, tf.Tensor]:
     }
 
 
+def holds_waves(batch: Any) -> bool:
+    """Whether a batch is one of ours, whose features are still to be made."""
+    return isinstance(batch, dict) and "waves" in batch
+
+
 def _describe(batch: Any) -> str:
     return f"{len(batch)} parts" if isinstance(batch, (tuple, list)) else type(batch).__name__

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -18,6 +19,7 @@ from myxtts.data import native_wav
 from myxtts.data.batching import MASKED, PlannedBatch
 from myxtts.data.buckets import Bucket
 from myxtts.data.lost import LostClips
+from myxtts.data.shares import WHOLE, Share, take_share
 from myxtts.data.table import ClipTable
 from myxtts.data.wave_cache import open_cache
 from myxtts.data.waves import UNREADABLE, WaveSource, WavFiles, native_paths
@@ -159,16 +161,19 @@ class HostBatches:
         *,
         epochs: int | None = None,
         max_lost_share: float | None = None,
+        share: Share = WHOLE,
     ) -> BatchIterator:
         """All batches from a state on to the end of so many epochs, or for ever.
 
         The end of an epoch, which is where a run may have stopped, is the start of the next. With
         `max_lost_share` they end with an error where more is lost, or a batch has no clip left (a
-        lone clip's batch is passed over with it).
+        lone clip's batch is passed over with it). A replica gives its `share`: of every so many
+        batches in a row it gets one, and the state is that behind all of them.
         """
-        found = self._read_batches(start, epochs)
+        found = self._read_batches(start, epochs, share)
         if max_lost_share is not None:
-            found = self.lost.guard(found, self._plan, max_lost_share)
+            plan = self._plan if share.world == 1 else None
+            found = self.lost.guard(found, plan, max_lost_share)
         return BatchIterator(found, start)
 
     def spec(self, bucket: Bucket, *, rows: int) -> dict[str, tf.TensorSpec]:
@@ -187,13 +192,21 @@ class HostBatches:
 
     # -- what a batch consists of --
 
-    def _requests(self, start: LoaderState, epochs: int | None) -> Iterator[_Request]:
+    def _places(self, start: LoaderState, epochs: int | None) -> Iterator[tuple[Plan, int]]:
         last = range(start.epoch, epochs) if epochs is not None else itertools.count(start.epoch)
         for epoch in last:
             plan = self._plan if epoch == self._plan.epoch else self._plan.for_epoch(epoch)
             first = start.position if epoch == start.epoch else 0
             for position in range(first, len(plan)):
-                yield self._request(plan, position)
+                yield plan, position
+
+    def _requests(self, start: LoaderState, epochs: int | None, share: Share) -> Iterator[_Request]:
+        for place, (plan, position), real in take_share(self._places(start, epochs), share):
+            request = replace(self._request(*place), state=LoaderState(plan.epoch, position + 1))
+            if not real:  # the shape its step already uses, without a clip
+                nothing = np.full_like(request.clips, MASKED)
+                request = replace(request, clips=nothing, references=nothing)
+            yield request
 
     def _request(self, plan: Plan, position: int) -> _Request:
         batch = plan[position]
@@ -270,11 +283,12 @@ class HostBatches:
     # -- reading --
 
     def _read_batches(
-        self, start: LoaderState, epochs: int | None
+        self, start: LoaderState, epochs: int | None, share: Share
     ) -> Iterator[tuple[LoaderState, HostBatch]]:
         if self._native_paths is not None and self._use_tf:
-            return self._read_natively(self._native_paths, start, epochs)
-        requests = self._requests(start, epochs)
+            ask = functools.partial(self._requests, start, epochs, share)
+            return self._read_natively(self._native_paths, ask)
+        requests = self._requests(start, epochs, share)
         if self._native_paths is not None:
             return self._read_in_threads(requests)
         return (self._finish(request, *self._read(request)) for request in requests)
@@ -338,13 +352,13 @@ class HostBatches:
             pool.shutdown(cancel_futures=True)
 
     def _read_natively(
-        self, paths: list[str], start: LoaderState, epochs: int | None
+        self, paths: list[str], requests: Callable[[], Iterator[_Request]]
     ) -> Iterator[tuple[LoaderState, HostBatch]]:
         """Let TensorFlow read and decode, without Python's lock; step in where it fails."""
         asked: deque[_Request] = deque()  # of TensorFlow, and not yet back
 
         def ask() -> Iterator[tuple[list[str], list[str], Any, int]]:
-            for request in self._requests(start, epochs):
+            for request in requests():
                 asked.append(request)
                 yield (
                     [paths[i] if i >= 0 else "" for i in request.clips],

@@ -112,21 +112,24 @@ class LostClips:
             )
 
     def guard(
-        self, batches: Iterator[tuple[LoaderState, HostBatch]], plan: Plan, max_share: float
+        self, batches: Iterator[tuple[LoaderState, HostBatch]], plan: Plan | None, max_share: float
     ) -> Iterator[tuple[LoaderState, HostBatch]]:
-        """The batches for as long as there is enough to train on; none is ever empty."""
+        """The batches for as long as there is enough to train on; none is ever empty.
+
+        Without a plan they are a replica's share, of which an empty one is kept: every replica
+        takes part in every step.
+        """
         with contextlib.closing(batches):  # type: ignore[type-var]
             for state, batch in batches:
                 self.refuse_too_many(max_share)
-                if not batch["token_lengths"].any():
+                if plan is not None and not batch["token_lengths"].any():
                     planned = plan.for_epoch(state.epoch)[state.position - 1].mask.sum()
                     if planned == 1:
                         continue  # it goes the way of its clip
-                    if planned:  # a shard may end with batches that have none
-                        raise self.error(
-                            f"Batch {state.position} of epoch {state.epoch + 1} has none of its "
-                            f"{planned} clips left; {len(self)} are lost in all."
-                        )
+                    raise self.error(
+                        f"Batch {state.position} of epoch {state.epoch + 1} has none of its "
+                        f"{planned} clips left; {len(self)} are lost in all."
+                    )
                 yield state, batch
 
     def error(self, problem: str) -> DataError:

@@ -19,8 +19,16 @@ import numpy as np
 from myxtts.config.config import DataConfig
 from myxtts.data.batching import MASKED, BatchPlan, PlannedBatch
 from myxtts.data.buckets import Bucket, assign_buckets, rows_per_batch
-from myxtts.data.loader import FIRST, BatchIterator, HostBatch, HostBatches, LoaderState, Plan
+from myxtts.data.loader import (
+    FIRST,
+    BatchIterator,
+    HostBatch,
+    HostBatches,
+    LoaderState,
+    Plan,
+)
 from myxtts.data.prepare import PreparedData, plan_batches, prepare_data
+from myxtts.data.shares import WHOLE, Share
 from myxtts.data.table import ClipTable, Ints
 from myxtts.data.verdicts import REMEDIES
 from myxtts.errors import ConfigError, DataError
@@ -83,13 +91,17 @@ class TrainingData:
     _static_shapes: bool = field(repr=False)
     _max_lost_share: float = field(repr=False)
 
-    def batches(self, start: LoaderState = FIRST, *, epochs: int | None = None) -> BatchIterator:
+    def batches(
+        self, start: LoaderState = FIRST, *, epochs: int | None = None, share: Share = WHOLE
+    ) -> BatchIterator:
         """All batches from where a run is, to the end of so many epochs, or for ever.
 
         They end with a `DataError` where too many clips are lost, or a batch has none left.
         """
         self.plan.for_epoch(start.epoch).check_position(start.position)
-        return self._source.batches(start, epochs=epochs, max_lost_share=self._max_lost_share)
+        return self._source.batches(
+            start, epochs=epochs, max_lost_share=self._max_lost_share, share=share
+        )
 
     def validation_batches(self) -> Iterator[HostBatch]:
         """Every validation clip once; the same batches, crops and references each time.
@@ -115,10 +127,12 @@ class TrainingData:
         shared = own is None or own.lost is self._source.lost
         return len(self._source.lost) + (0 if shared or own is None else len(own.lost))
 
-    def clips_before(self, state: LoaderState) -> list[str]:
-        """The files of the batch that led to this state."""
-        planned = self.plan.for_epoch(state.epoch)[state.position - 1]
-        return [str(self.train.folder / self.train.paths[i]) for i in planned.indices[planned.mask]]
+    def clips_before(self, state: LoaderState, *, batches: int = 1) -> list[str]:
+        """The files of the batch, or batches, that led to this state; of its own epoch."""
+        plan = self.plan.for_epoch(state.epoch)
+        planned = [plan[i] for i in range(max(0, state.position - batches), state.position)]
+        clips = [clip for batch in planned for clip in batch.indices[batch.mask]]
+        return [str(self.train.folder / self.train.paths[clip]) for clip in clips]
 
     def write_dropped(self, path: Path) -> None:
         """Every dropped clip of all lists as CSV, whole or not at all; only a header if none."""

@@ -23,6 +23,7 @@ from myxtts.profiling.measurements import Change, Layout, Profile
 from myxtts.runs.diagnosis import Diagnosis
 from myxtts.runs.follow import RunFollower
 from myxtts.runs.history import RunHistory
+from myxtts.runs.pace import ALONE, Pace
 from myxtts.runs.trace import TRACE_FILE, Span, read_trace
 from myxtts.runs.view import DeviceView
 
@@ -62,6 +63,7 @@ class ReportContent:
     measured_after: float | None = None
     alone: Mapping[str, float] = field(default_factory=dict)  # seconds a batch
     trace: str = ""  # the file that Perfetto opens
+    pace: Pace = ALONE  # of several replicas
 
 
 def content_of(source: Path | Profile) -> ReportContent:
@@ -166,6 +168,7 @@ def _of_run(folder: Path, history: RunHistory) -> ReportContent:
         loss=history.losses,
         validation=history.validation,
         trace=TRACE_FILE if spans else "",
+        pace=history.pace,
     )
 
 

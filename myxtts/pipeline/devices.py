@@ -117,12 +117,12 @@ def check_machine(request: DeviceRequest, hardware: Hardware = HARDWARE) -> None
 
 
 def machine_cards(*, simulate: bool = False, hardware: Hardware = HARDWARE) -> list[Card]:
-    """The GPUs to choose from; the simulated machine has two."""
+    """The GPUs to choose from; the simulated machine has two, or as many as replicas need."""
     if not simulate:
         return hardware.cards()
     return [
         Card(i, "simulated GPU", SIMULATED_CARD_MB, SIMULATED_CARD_MB, token=f"CPU:{i}")
-        for i in range(2)
+        for i in range(hardware.simulated_cards)
     ]
 
 

@@ -33,6 +33,8 @@ class Card:
 class Hardware:
     """This machine's GPUs and what TensorFlow may do with them."""
 
+    simulated_cards = 2  # how many the simulated machine has; replicas may ask for more
+
     def __init__(self) -> None:
         self.configured: tuple[object, object] | None = None  # (request, plan), set once a process
         self.missing_reason = ""  # why `cards()` is empty

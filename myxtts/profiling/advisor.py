@@ -22,6 +22,7 @@ from myxtts.profiling.measurements import (
 )
 from myxtts.profiling.simulator import Prediction
 from myxtts.profiling.what_if import layout_of, predict, read_times, with_settings
+from myxtts.replicas.cost import Link, ring_s
 from myxtts.runs.diagnosis import FULL_MEMORY
 from myxtts.runs.remedies import LARGEST, Kind, Remedy
 from myxtts.training.batch_fit import Room, fit_batch
@@ -31,6 +32,14 @@ MOST_CHANGES = 5
 WORTHWHILE = 1.03  # times the rate; less is not worth a change, and within the noise
 ABOUT = 0.1  # gains closer than this are taken for equal
 SPLIT_PAYS = 1.05
+ON_ONE_CARD_EACH: dict[str, Any] = {
+    "training.replicas": 2,
+    "data.data_gpu": None,
+    "data.model_gpu": None,
+    "data.enable_memory_isolation": False,
+    "data.data_gpu_memory": None,
+    "data.model_gpu_memory": None,
+}
 # What the simulator can foretell; where gains are about equal the cheaper cure, which comes first,
 # stays first.
 FORETOLD: tuple[Kind, ...] = ("native-loading", "buffer", "workers", "cache", "prefetch", "depth")
@@ -208,7 +217,7 @@ def _settings(changes: tuple[Change, ...]) -> dict[str, Any]:
     return {name: value for change in changes for name, value in change.settings.items()}
 
 
-# -- one device, two roles, or two replicas --
+# -- one device, two roles, two replicas, or two of both --
 
 
 def compare_layouts(
@@ -217,11 +226,15 @@ def compare_layouts(
     """The rate of each way to use the devices with these settings; the best, and why."""
     single = predict(profile, config, layout="single").rate
     split = predict(profile, config, layout="split").rate
-    parallel = _data_parallel_rate(profile, config, single)
+    parallel = _replicas_rate(profile, config, single)
+    both = _replicas_rate(profile, config, split)
+    if (process := profile.alone[PROCESS].mean_s) and not profile.on_cpu:
+        both = min(both, 1.0 / process)  # one data card prepares for two
     layouts: tuple[Layout, ...] = (
         Layout("single", single, "predicted"),
         Layout("split", split, "predicted"),
         Layout("data-parallel", parallel, "predicted"),
+        Layout("split-parallel", both, "predicted"),
     )
     if config == profile.config and not profile.together.retraces:
         # One of them was measured: the others are off by about as much.
@@ -247,10 +260,20 @@ def compare_layouts(
     ]
     if parallel > SPLIT_PAYS * max(split, single):
         words = (
-            "Two replicas on two cards (data-parallel, which MyXTTS does not offer) would reach {} "
-            "times one device's rate, by calculation."
+            "Two replicas on two cards (data-parallel) would reach {} times one device's rate, by "
+            "calculation: {}"
         )
-        reasons.append(Message(words, (f"{parallel / single:.2f}",)))
+        best = best if profile.on_cpu else "data-parallel"
+        command = training_command(
+            with_settings(config, ON_ONE_CARD_EACH), config_file=profile.config_file
+        )
+        reasons.append(Message(words, (f"{parallel / single:.2f}", command)))
+    if both > SPLIT_PAYS * max(parallel, split, single) and not profile.on_cpu:
+        words = (
+            "Three cards, one preparing for two replicas (split-parallel), would reach {} times, "
+            "by calculation: {}"
+        )
+        reasons.append(Message(words, (f"{both / single:.2f}", "--data-gpu 0 --model-gpu 1,2")))
     if profile.on_cpu:
         reasons.append(
             Message("All of it ran on the same cores: this says nothing about two GPUs.")
@@ -258,17 +281,16 @@ def compare_layouts(
     return layouts, best, tuple(reasons)
 
 
-def _data_parallel_rate(profile: Profile, config: XTTSConfig, single: float) -> float:
-    """Two replicas, each preparing and training on its own device, and adding up gradients.
+def _replicas_rate(profile: Profile, config: XTTSConfig, one: float) -> float:
+    """Batches a second of two replicas, of which one alone has this rate, with their sum counted.
 
-    Nothing of it was run. Between two devices each sends its gradients once over the link.
+    Nothing of it was run; the link that was measured, data to model, stands in for theirs.
     """
+    exchange_s = 0.0
     if profile.link.mb_per_s:
-        gradients_mb = 4 * count_parameters(config.model) / MB
-        exchange_s = gradients_mb / profile.link.mb_per_s
-    else:
-        exchange_s = 0.0
-    rate = 2.0 / (1.0 / single + exchange_s)
+        link = Link(profile.link.mb_per_s * MB, latency_s=0.0)
+        exchange_s = ring_s(4 * count_parameters(config.model), 2, link)
+    rate = 2.0 / (1.0 / one + exchange_s)
     read = read_times(profile, config)
     workers = 1 if config.data.cache is not None else config.data.num_workers
     limits = [rate, workers / read.mean_s if read.mean_s else rate]

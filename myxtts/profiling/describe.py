@@ -92,7 +92,7 @@ def describe_advice(advice: Advice) -> Iterator[str]:
     if any(change.gain is not None for change in advice.changes):
         yield f"With these: {advice.predicted_rate:.2f} steps/s, predicted"
     yield ""
-    yield "Single, split or data-parallel?"
+    yield "Single, split, data-parallel or both?"
     for layout in advice.layouts:
         yield f"  {layout.name:14s}{layout.rate:8.2f} steps/s, {layout.basis}"
     yield f"  {advice.best_layout}: {' '.join(map(str, advice.layout_reason))}"

@@ -155,8 +155,8 @@ class Change:
 class Layout:
     """One way to use the devices, and how fast it is."""
 
-    name: Literal["single", "split", "data-parallel"]
-    rate: float  # steps a second; a step of two replicas counts as two
+    name: Literal["single", "split", "data-parallel", "split-parallel"]
+    rate: float  # batches a second, over all replicas
     basis: Literal["measured", "predicted"]
 
 

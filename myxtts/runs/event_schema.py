@@ -63,6 +63,12 @@ class _Pipeline(_Shape):
     memory: dict[str, _Memory | None] = {}
 
 
+class _Replicas(_Shape):
+    steps: Count
+    work_s: list[Amount] = Field(min_length=1, max_length=10_000)
+    sum_s: list[Amount] = Field(min_length=1, max_length=10_000)
+
+
 class _Metrics(_Shape):
     __pydantic_extra__: dict[str, Number]
 
@@ -87,6 +93,7 @@ class _News(_Shape):
 _VALUES: dict[str, type[BaseModel]] = {
     "pipeline": _Pipeline,
     "metrics": _Metrics,
+    "replicas": _Replicas,
     "started": _News,
     "resumed": _News,
 }

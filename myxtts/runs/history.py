@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from myxtts.messages import Message
 from myxtts.pipeline.telemetry import PROCESS, STAGES, TRAIN, StageStats, StepStats
 from myxtts.runs.diagnosis import FEWEST_BATCHES, Diagnosis, Measurements, diagnose
+from myxtts.runs.pace import ALONE, read_pace
 from myxtts.runs.remedies import DeviceMemory, Settings
 from myxtts.runs.view import SHARED_MEMORY, DeviceView, Point, RoleName, RunView, Status
 
@@ -33,6 +34,7 @@ class RunHistory:
         self.totals: dict[str, StageStats] = {}  # since the process started
         self.ring_counts: list[int] = []
         self.buckets: tuple[StepStats, ...] = ()  # step times of each batch shape
+        self.pace = ALONE
         self.first_time = self.last_time = self.began = 0.0
         self._first: dict[str, StageStats] = {}  # up to the first word of them: it compiled
         self._window: dict[str, StageStats] = {}
@@ -67,6 +69,8 @@ class RunHistory:
                 self._take_metrics(int(step), values)
             elif kind == "pipeline":
                 self._take_pipeline(at, int(step), values)
+            elif kind == "replicas":
+                self.pace = read_pace(values) or self.pace
 
     def note_death(self) -> None:
         """Its process is gone, and wrote no end."""
@@ -75,6 +79,7 @@ class RunHistory:
     def _begin(self, at: float, step: int, values: dict[str, Any]) -> None:
         self.news, self.began, self._step = values, at, step
         self._end, self._killed, self._fresh = None, False, True
+        self.pace = ALONE
         self._window = {}
         # A resume from an earlier step undoes what came after it.
         self.points = [point for point in self.points if point.step <= step]
@@ -191,6 +196,7 @@ class RunHistory:
             step_s=None if point is None else point.step_s,
             variation=verdict.variation,
             verdict=verdict,
+            pace=self.pace,
         )
 
     def verdict(self) -> Diagnosis:

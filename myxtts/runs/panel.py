@@ -9,9 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from myxtts.messages import clock, harmless, short
+from myxtts.runs.pace import Pace
 from myxtts.runs.view import SHARED_MEMORY, DeviceView, RunView, Status
 
 _BAR = 16  # columns
+MOST_REPLICAS = 8  # rows: the slowest ones
 _STATUS_STYLE: dict[Status, str] = {
     "running": "green",
     "finished": "green",
@@ -26,6 +28,8 @@ def render_panel(view: RunView) -> RenderableType:
     parts: list[RenderableType] = [_progress(view), Text(_numbers(view), overflow="fold")]
     if any(device.busy is not None for device in view.devices):
         parts += [Text(), _gauges(view), Text(), _verdict(view)]
+    if view.pace.replicas:
+        parts += [Text(), _replicas(view.pace)]
     if view.error:
         parts.append(Text(harmless(view.error, lines=True), style="red"))
     about = [view.name or "Training", view.mode]
@@ -86,6 +90,24 @@ def _gauges(view: RunView) -> RenderableType:
     if view.step_s is not None:
         varies = "" if view.variation is None else f"± {view.variation:.0%}"
         table.add_row("Step time", f"{1000 * view.step_s:.0f} ms", varies, "")
+    return table
+
+
+def _replicas(pace: Pace) -> RenderableType:
+    """Each replica's work in a step, the longest as a whole bar, and how long it waits."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for _ in range(4):
+        table.add_column(no_wrap=True)
+    slowest = pace.slowest
+    shown = sorted(pace.replicas, key=lambda replica: -replica.work_s)[:MOST_REPLICAS]
+    for replica in sorted(shown, key=lambda replica: replica.rank):
+        share = replica.work_s / slowest.work_s if slowest.work_s else 0.0
+        waits = "the slowest" if replica == slowest else f"waits {1000 * replica.waits_s:.0f} ms"
+        works = f"{1000 * replica.work_s:.0f} ms"
+        table.add_row(f"Replica {replica.rank}", _bar(share), works, waits)
+    left_out = len(pace.replicas) - len(shown)
+    words = f"{pace.sum_share:.0%} of a step" + (f"; {left_out} quicker ones" if left_out else "")
+    table.add_row("Sum", _bar(pace.sum_share), f"{1000 * pace.sum_s:.0f} ms", words)
     return table
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 from myxtts.messages import Message
 from myxtts.pipeline.telemetry import StageStats
 from myxtts.runs.diagnosis import TOO_EARLY, Diagnosis
+from myxtts.runs.pace import ALONE, Pace
 
 Status = Literal["running", "finished", "ended early", "failed", "killed"]
 RoleName = Literal["data", "model"]
@@ -68,6 +69,7 @@ class RunView:
     step_s: float | None = None
     variation: float | None = None
     verdict: Diagnosis = TOO_EARLY
+    pace: Pace = ALONE  # of several replicas
 
     @property
     def progress(self) -> float | None:

@@ -36,8 +36,10 @@ class CheckpointManager:
         speakers: list[str],
         languages: list[str],
         resumed: bool,
+        writes: bool = True,
     ) -> None:
         self.store = store
+        self._writes = writes  # of several replicas only the first does
         self.saved_step = state.step if resumed else -1
         self.failure: CheckpointError | None = None  # of the newest try, if it failed
         self._config, self._step, self._state, self._stopping = config, step, state, stopping
@@ -142,9 +144,9 @@ class CheckpointManager:
     def _is_new(self) -> bool:
         # Before the first update there is no work to keep, only settings that may be wrong; and
         # after one that was broken off the weights are no state to go on from.
+        some = self._writes and self._step.built and self._state.step > 0
         whole = self._step.updates_begun == self._updates_counted
-        new = self._state.step > 0 and self._mark() != self._saved_mark
-        return self._step.built and whole and new
+        return some and whole and self._mark() != self._saved_mark
 
     def _mark(self) -> tuple[int, dict[str, Any]]:
         """What tells one state of a run from another."""

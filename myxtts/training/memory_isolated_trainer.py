@@ -12,6 +12,7 @@ import keras
 from myxtts.config.config import XTTSConfig
 from myxtts.pipeline.devices import ROLES, DevicePlan, RoleName, configure_devices
 from myxtts.pipeline.memory import read_role
+from myxtts.replicas.cluster import Cluster
 from myxtts.training.progress import TrainingProgress
 from myxtts.training.step import Losses
 from myxtts.training.trainer import XTTSTrainer
@@ -55,6 +56,7 @@ class MemoryIsolatedDualGPUTrainer(XTTSTrainer):
         resume_checkpoint: str | Path | None = None,
         simulate: bool = False,
         progress: TrainingProgress | None = None,
+        cluster: Cluster | None = None,
     ) -> None:
         self.data_gpu_id = data_gpu_id
         self.model_gpu_id = model_gpu_id
@@ -62,7 +64,7 @@ class MemoryIsolatedDualGPUTrainer(XTTSTrainer):
         self._limits = (data_gpu_memory_limit, model_gpu_memory_limit)
         self._simulate = simulate
         self._baselines: dict[RoleName, float] = {}
-        super().__init__(config, model, resume_checkpoint, progress=progress)
+        super().__init__(config, model, resume_checkpoint, progress=progress, cluster=cluster)
 
     def get_memory_stats(self) -> dict[str, Any]:
         """Memory of both roles now, against limit and baseline, with the source of each reading."""

@@ -37,8 +37,9 @@ LEAST_S_BETWEEN = 5.0  # two `pipeline` events: a day of training then writes 20
 class LossReport:
     """Collects the losses of each batch, still on the device, and reports their means."""
 
-    def __init__(self, step: TrainStep) -> None:
+    def __init__(self, step: TrainStep, *, batches_a_step: int = 1) -> None:
         self._step = step
+        self._batches_a_step = batches_a_step  # one for each replica
         self._losses: list[Losses] = []
         self._states: deque[LoaderState] = deque(maxlen=MOST_SKIPPED_IN_A_ROW * step.grad_accum)
 
@@ -78,7 +79,10 @@ class LossReport:
         if in_a_row < MOST_SKIPPED_IN_A_ROW:
             return
         names = [
-            name for state in self._states if data is not None for name in data.clips_before(state)
+            name
+            for state in self._states
+            if data is not None
+            for name in data.clips_before(state, batches=self._batches_a_step)
         ]
         raise TrainingDivergedError(
             f"The loss or its gradient was not finite in {in_a_row} updates in a row, or no clip "

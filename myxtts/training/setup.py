@@ -288,10 +288,11 @@ def device_stages(config: XTTSConfig, plan: DevicePlan) -> tuple[Any, Any]:
 def open_log(trainer: XTTSTrainer) -> RunLog:
     """Everything the run tells from now on goes there."""
     training, run = trainer.config.training, trainer.run
+    first = trainer.replicas.is_first
     return RunLog(
         run.events_file,
-        tensorboard_dir=training.tensorboard_log_dir or run.tensorboard_dir,
-        wandb=training.wandb,
+        tensorboard_dir=(training.tensorboard_log_dir or run.tensorboard_dir) if first else None,
+        wandb=training.wandb and first,
         config=trainer.config.model_dump(mode="json"),
         run_name=run.path.name,
         resumed_at=trainer.state.step,

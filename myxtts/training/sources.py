@@ -1,16 +1,22 @@
-"""Another program's data set as a source: once an epoch, and exactly resumed."""
+"""Where a run's batches come from, another program's data sets included, and their pipeline."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from myxtts.config.config import TrainingConfig
+from myxtts.config.config import DataConfig, TrainingConfig
 from myxtts.data.loader import BatchIterator, LoaderState
+from myxtts.data.shares import Share
 from myxtts.data.training_data import TrainingData
-from myxtts.errors import DataError
+from myxtts.errors import ConfigError, DataError
+from myxtts.pipeline.devices import DevicePlan, Mode
+from myxtts.pipeline.engine import ProducerConsumerPipeline
 from myxtts.pipeline.iterators import iterate
+
+log = logging.getLogger(__name__)
 
 
 def foreign_batches(
@@ -65,13 +71,70 @@ def refuse_one_shot(val_dataset: Iterable[Any] | None) -> None:
 
 
 def planned_steps(
-    training: TrainingConfig, data: TrainingData | None, dataset: Iterable[Any] | None
+    training: TrainingConfig,
+    data: TrainingData | None,
+    dataset: Iterable[Any] | None,
+    *,
+    replicas: int = 1,
 ) -> int | None:
     """Updates of the whole run; None where the data does not tell how much it is."""
     if training.max_steps is not None:
         return training.max_steps
     batches = _length(dataset) if data is None or dataset is not None else len(data.plan)
-    return None if batches is None else -(-training.epochs * batches // training.grad_accum)
+    an_update = training.grad_accum * replicas
+    return None if batches is None else -(-training.epochs * batches // an_update)
+
+
+def batches_to_come(
+    dataset: Iterable[Any] | None,
+    data: TrainingData | None,
+    start: LoaderState,
+    *,
+    epochs: int | None,
+    share: Share,
+) -> tuple[BatchIterator, Any]:
+    """From where a run is, with the description of the largest."""
+    if dataset is not None and share.world > 1:
+        raise ConfigError(
+            "A data set given to train() cannot be shared out among replicas.",
+            "let MyXTTS read the recordings: data.train_data",
+        )
+    if dataset is not None:
+        spec = getattr(dataset, "element_spec", None)
+        return foreign_batches(dataset, start, epochs=epochs), spec
+    if data is not None:
+        return data.batches(start, epochs=epochs, share=share), data.largest_batch_spec()
+    raise ConfigError(
+        "There is no training data.",
+        "set data.train_data in the config, or give train() a data set of batches",
+    )
+
+
+def open_pipeline(
+    source: Iterable[Any],
+    data: DataConfig,
+    plan: DevicePlan,
+    *,
+    process: Callable[[Any], Any],
+    batch_spec: Any,
+    stop_when: Callable[[], bool],
+) -> ProducerConsumerPipeline:
+    """The pipeline of these settings, said in two lines."""
+    prefetch, depth = data.prefetch_buffer_size, data.pipeline_depth
+    log.info("Buffer Size: %d%s", data.pipeline_buffer_size, plan.note)
+    log.info("Prefetch Buffer Size: %d, Pipeline Depth: %d", prefetch, depth)
+    return ProducerConsumerPipeline(
+        source,
+        plan=plan,
+        process=process,
+        depth=depth,
+        prefetch_buffer_size=prefetch,
+        buffer_size=data.host_buffer_size(two_devices=plan.mode is Mode.MULTI),
+        model_start_delay=data.model_start_delay,
+        stall_timeout=data.stall_timeout,
+        batch_spec=batch_spec,
+        stop_when=stop_when,
+    )
 
 
 def _length(dataset: Iterable[Any] | None) -> int | None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import tensorflow as tf
 
 from myxtts.errors import DeviceError, MemoryBudgetError
 from myxtts.pipeline.transfer import is_on
+
+if TYPE_CHECKING:
+    from myxtts.replicas.exchange import Exchange
 
 FIRST_LOSS_SCALE = 2.0**12
 LOSS_SCALE_GROWTH_STEPS = 1000
@@ -57,6 +60,8 @@ class TrainStep:
         self._gradient_sum: tf.Tensor | None = None
         self._weight_sum: tf.Tensor | None = None
         self._average: tf.Variable | None = None
+        self.exchange: Exchange | None = None  # adds up gradients with other replicas, where set
+        self._exchanged = False
         self.built = False
         # Made outside this scope, the optimiser would keep its counters on the default device.
         with tf.device(device):
@@ -86,7 +91,8 @@ class TrainStep:
                 self._batches_added += 1
             losses = dict(self._losses)
             if self._batches_added == self.grad_accum:
-                losses["gradient_norm"] = self._finish_update()
+                norm = self._finish_update()
+                losses = {**self._losses, "gradient_norm": norm}
         return losses
 
     def apply_what_is_left(self) -> bool:
@@ -101,6 +107,7 @@ class TrainStep:
         """Begin an update anew."""
         self._gradient_sum = self._weight_sum = None
         self._batches_added = self._rows_done = 0
+        self._exchanged = False
 
     @property
     def at_update(self) -> bool:
@@ -143,6 +150,11 @@ class TrainStep:
         return weighted_mean(done)
 
     def _finish_update(self) -> tf.Tensor:
+        if self.exchange is not None and not self._exchanged:  # once, also if memory then runs out
+            self._gradient_sum, self._weight_sum, self._losses = self.exchange(
+                self._gradient_sum, self._weight_sum, self._losses
+            )
+            self._exchanged = True
         self.updates_begun += 1
         try:
             norm = self._update(self._gradient_sum, self._weight_sum)

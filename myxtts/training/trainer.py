@@ -14,26 +14,29 @@ import tensorflow as tf
 from typing_extensions import Self
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.feature_batches import batch_from_features
+from myxtts.data.feature_batches import batch_from_features, holds_waves
 from myxtts.data.loader import BatchIterator, LoaderState
-from myxtts.errors import ConfigError, MemoryBudgetError
+from myxtts.errors import MemoryBudgetError
 from myxtts.models.xtts import XTTS
-from myxtts.pipeline.devices import DevicePlan, Mode, configure_devices
+from myxtts.pipeline.devices import DevicePlan, configure_devices
 from myxtts.pipeline.engine import ProducerConsumerPipeline
 from myxtts.pipeline.leaks import LeakWatch
 from myxtts.pipeline.process import prepare_process
 from myxtts.pipeline.transfer import copy_to_model_device, put_on_device
+from myxtts.replicas.cluster import Cluster
+from myxtts.replicas.exchange import StoppedTogetherError
 from myxtts.runs.sinks import import_wandb
-from myxtts.training import setup
-from myxtts.training.capacity import warn_of_misfits, what_would_fit
+from myxtts.training import setup, sources
+from myxtts.training.capacity import warn_of_misfits
 from myxtts.training.checkpoint_manager import CheckpointManager
+from myxtts.training.micro_batches import work_on_less
 from myxtts.training.progress import TrainingProgress
+from myxtts.training.replicated import join
 from myxtts.training.reporting import LossReport, PipelineReport, warn_of_uneven_steps
 from myxtts.training.snapshot import restore_snapshot
-from myxtts.training.sources import foreign_batches, planned_steps, refuse_one_shot
-from myxtts.training.step import Losses, last_made, num_rows
+from myxtts.training.step import Losses, last_made
 from myxtts.training.stopping import StopRequest
-from myxtts.training.tracing import TraceWatch, describe_shape, planned_shapes
+from myxtts.training.tracing import TraceWatch, planned_shapes
 from myxtts.training.validation import Validator
 from myxtts.utils.commons import warn_if_unheard
 
@@ -63,6 +66,7 @@ class XTTSTrainer:
         model_device: str | None = None,
         *,
         progress: TrainingProgress | None = None,
+        cluster: Cluster | None = None,
     ) -> None:
         warn_if_unheard()
         if config.training.wandb:
@@ -71,10 +75,11 @@ class XTTSTrainer:
         self.progress = progress or TrainingProgress(total_steps=None)
         self.plan = self._configure_devices()
         self.model_device = self.device = self.plan.model_device
-        self.logger, self.strategy = log, None  # the pipeline distributes; no tf.distribute does
+        self.replicas = join(cluster, self.plan, config)  # before TensorFlow makes a tensor
+        self.logger, self.strategy = log, self.replicas.strategy
         setup.check_model_device(model_device, self.plan)
         warn_of_misfits(config, self.plan, estimable=model is None)
-        self.run, self._saved = setup.open_run(config.training, resume_checkpoint)
+        self.run, self._saved = self.replicas.open_run(config.training, resume_checkpoint)
         try:
             self._set_up(model or (lambda: XTTS(config.model)))
         except BaseException:
@@ -86,7 +91,9 @@ class XTTSTrainer:
         config, training, saved = self.config, self.config.training, self._saved
         source = setup.fine_tuning_source(training, saved)
         self.state, self.stopping = setup.run_state(training, saved)
-        self.data = setup.prepare(config, saved=saved, source=source, progress=self.progress)
+        with self.replicas.turn():
+            self.data = setup.prepare(config, saved=saved, source=source, progress=self.progress)
+        self.replicas.check_data(self.data)
         speakers = setup.all_speakers(self.data, saved=saved, source=source)
         if self.data is not None:
             self.data.write_dropped(self.run.dropped_file)
@@ -108,8 +115,9 @@ class XTTSTrainer:
             speakers=speakers,
             languages=setup.all_languages(self.data, saved=saved, source=source),
             resumed=saved is not None,
+            writes=self.replicas.is_first,
         )
-        self._losses = LossReport(self.step)
+        self._losses = LossReport(self.step, batches_a_step=self.replicas.world)
         self._pipeline_report = PipelineReport(self.plan, self.progress)
         self._traces = TraceWatch(planned_shapes(self.data))
         self._leaks = LeakWatch(self.plan)
@@ -138,10 +146,12 @@ class XTTSTrainer:
         A data set is ours (from `config.data.train_data`), or any iterable of batches, for example
         a `tf.data.Dataset` of `(text_sequences, mel_spectrograms, text_lengths, mel_lengths)`.
         """
-        refuse_one_shot(val_dataset)
+        sources.refuse_one_shot(val_dataset)
         training = self.config.training
         training.epochs = epochs or training.epochs
-        self.stop_after(planned_steps(training, self.data, train_dataset) or UNKNOWN_LENGTH)
+        world = self.replicas.world
+        steps = sources.planned_steps(training, self.data, train_dataset, replicas=world)
+        self.stop_after(steps or UNKNOWN_LENGTH)
         self._stop = StopRequest(meanwhile=self._checkpoints.save_meanwhile)
         self.step.drop_gradients()
         self._first_step = self.state.step
@@ -151,30 +161,24 @@ class XTTSTrainer:
         with self.progress, setup.open_log(self) as self.log, self._stop:
             try:
                 with (
-                    self._pipeline(*self._source(train_dataset)) as batches,
+                    self._pipeline(train_dataset) as batches,
                     report.final(batches, run, self.state, self.log),
                     self._checkpoints.kept(self.log),  # before anything that may hang is closed
                 ):
-                    for batch in batches:
-                        self._traces.announce(batches.shape, batch)
-                        losses = self._train_step_impl(batch)
-                        batches.finish_with(last_made(losses))
-                        self._losses.add(losses, batches.state)
-                        if self.step.at_update:
-                            self._count_update(batches.state, losses, on_step)
-                            self._do_what_is_due(val_dataset, batches)
-                        if self._stop or self._is_done:
-                            break
-                    else:
-                        # The last epoch's last few batches; a run asked to stop does them again.
-                        if not self._stop and self.step.apply_what_is_left():
-                            self._count_update(batches.state, losses, on_step)
+                    try:
+                        losses = self._train_on(batches, val_dataset, on_step)
+                        self.replicas.leave(self._stop)
+                    except StoppedTogetherError as together:
+                        self.replicas.heard(together, self._stop)
+                        self.step.drop_gradients()
                     if self._stop:
-                        name, step = self._stop.signal_name, self.state.step
-                        log.info("Stopped by %s at step %d", name, step)
-                if self.step.at_update:
+                        log.info(
+                            "Stopped by %s at step %d", self._stop.signal_name, self.steps_done
+                        )
+                first = self.replicas.is_first
+                if self.step.at_update and first:
                     self._report()
-                if not self._stop and self.state.step > self._first_step:
+                if first and not self._stop and self.state.step > self._first_step:
                     with self._checkpoints.kept(self.log):
                         self._finish(val_dataset)
             except tf.errors.ResourceExhaustedError as error:
@@ -185,7 +189,8 @@ class XTTSTrainer:
                 ) from error
         self._checkpoints.raise_if_unsaved()
         stats = batches.stats()
-        warn_of_uneven_steps(stats, self.config, self.plan)
+        if first:
+            warn_of_uneven_steps(stats, self.config, self.plan)
         return {
             "steps": self.state.step,
             "losses": {name: float(value) for name, value in losses.items()},
@@ -208,6 +213,7 @@ class XTTSTrainer:
     def close(self) -> None:
         """Let go of the run folder."""
         self.run.__exit__(None, None, None)
+        self.replicas.close()
 
     def __enter__(self) -> Self:
         return self
@@ -219,7 +225,7 @@ class XTTSTrainer:
 
     def _preprocess_on_data_gpu(self, batch: Any) -> Any:
         """Work on the data device: features from waveforms, where a batch holds any."""
-        if _holds_waves(batch):
+        if holds_waves(batch):
             return self._stage(batch)
         if isinstance(self.model, XTTS):
             return batch_from_features(batch, vocab_size=self.config.model.vocab_size)
@@ -241,6 +247,30 @@ class XTTSTrainer:
             else:
                 self._traces.check(self.step.traces, batch)
                 return losses
+
+    def _train_on(
+        self,
+        batches: ProducerConsumerPipeline,
+        val_dataset: Iterable[Any] | None,
+        on_step: OnStep | None,
+    ) -> Losses:
+        """Update after update, until there is a reason to end; the last batch's losses."""
+        losses: Losses = {}
+        for batch in batches:
+            self._traces.announce(batches.shape, batch)
+            losses = self._train_step_impl(batch)
+            batches.finish_with(last_made(losses))
+            if self.replicas.hear_all(at_update=self.step.at_update):
+                self._losses.add(losses, batches.state)
+            if self.step.at_update:
+                self._count_update(batches.state, losses, on_step)
+                self._do_what_is_due(val_dataset, batches)
+            if self._stop or self._is_done:
+                return losses
+        # The last epoch's last few batches; a run asked to stop does them again.
+        if not self._stop and self.step.apply_what_is_left():
+            self._count_update(batches.state, losses, on_step)
+        return losses
 
     # -- between two steps --
 
@@ -264,13 +294,17 @@ class XTTSTrainer:
         self, val_dataset: Iterable[Any] | None, batches: ProducerConsumerPipeline
     ) -> None:
         training, step = self.config.training, self.state.step
-        if step % training.log_steps == 0 or step == 1 or self._is_done:
+        first = self.replicas.is_first
+        if first and (step % training.log_steps == 0 or step == 1 or self._is_done):
             self._report()
             self._pipeline_report.write(step, batches, self.log)
+            self.replicas.tell_pace(step, self.log)
         else:
             self.progress.update(step)
         if step % SKIP_CHECK_STEPS == 0:
             self._losses.refuse_endless_skipping(self.data, self._checkpoints.describe())
+        if not first:
+            return  # and wait, in the next sum, until the first has done the rest
         validates, samples = (
             step % every == 0 for every in (training.validation_steps, training.sample_steps)
         )
@@ -314,33 +348,17 @@ class XTTSTrainer:
     def _prepare(self, host_batch: Any) -> Any:
         """All phases before the step at once, for the few batches of a validation; never varied."""
         batch, _ = put_on_device(host_batch, self.plan.data_device)
-        varied = self._stage is not self._plain_stage and _holds_waves(batch)
+        varied = self._stage is not self._plain_stage and holds_waves(batch)
         with tf.device(self.plan.data_device):
             batch = self._plain_stage(batch) if varied else self._preprocess_on_data_gpu(batch)
         return self._transfer_to_model_gpu(batch)
 
     def _make_room(self, batch: Any, error: Exception) -> None:
-        """Memory ran out: go on in micro-batches if that was asked for, or say what would fit."""
-        rows = num_rows(batch)
-        micro = self.step.micro_rows or rows
-        ways = what_would_fit(self.config, self.plan, micro_batch=micro)
-        problem = (
-            f"The model device ran out of memory at step {self.state.step + 1}, working on {micro} "
-            f"clips at a time ({describe_shape(batch)})."
-        )
-        smaller = self.step.halve_micro_batch(rows) if self.config.training.auto_batch else None
-        if smaller is None:
-            raise MemoryBudgetError(problem, ways) from error
+        """Memory ran out: go on in micro-batches if that was asked for."""
+        at = self.state.step + 1
+        rows = work_on_less(self.step, batch, self.config, self.plan, at=at, error=error)
         self._traces.expect_more()
-        log.warning(
-            "%s Going on with %d at a time, %d times a batch: the effective batch stays. To start "
-            "like this: %s",
-            problem,
-            smaller,
-            -(-rows // smaller),
-            ways,
-        )
-        self.log.event("out_of_memory", step=self.state.step, micro_batch=smaller)
+        self.log.event("out_of_memory", step=self.state.step, micro_batch=rows)
 
     # -- set-up --
 
@@ -351,49 +369,32 @@ class XTTSTrainer:
         """Make every variable, and fill them from the checkpoint the run goes on from."""
         self.step.build(batch)
         if self._saved is not None:
-            restore_snapshot(self.step, self._saved.tensors)
+            if self.replicas.is_first:
+                restore_snapshot(self.step, self._saved.tensors)
             self._saved = None  # as large as the model and its optimiser together
+        self.replicas.attach(self.step, compiled=self.config.training.xla)
 
-    def _source(self, dataset: Iterable[Any] | None) -> tuple[BatchIterator, Any]:
-        """The batches still to come, and the description of the largest."""
-        training = self.config.training
+    def _pipeline(self, dataset: Iterable[Any] | None) -> ProducerConsumerPipeline:
+        """The batches still to come, on their way to the model device."""
+        training, share = self.config.training, self.replicas.share
         start = LoaderState(self.state.epoch, self.state.position)
         epochs = training.epochs if training.max_steps is None else None
+        source, spec = BatchIterator(iter(()), start), None
         if self._is_done:
             log.warning(
                 "This run is finished, at step %d; to go on give it more --epochs or --max-steps%s",
                 self.state.step,
                 ", or more patience" if self.stopping.should_stop else "",
             )
-            return BatchIterator(iter(()), start), None
-        if dataset is not None:
-            spec = getattr(dataset, "element_spec", None)
-            return foreign_batches(dataset, start, epochs=epochs), spec
-        if self.data is not None:
-            return self.data.batches(start, epochs=epochs), self.data.largest_batch_spec()
-        raise ConfigError(
-            "There is no training data.",
-            "set data.train_data in the config, or give train() a data set of batches",
-        )
-
-    def _pipeline(self, source: Iterable[Any], batch_spec: Any) -> ProducerConsumerPipeline:
-        data = self.config.data
-        prefetch, depth = data.prefetch_buffer_size, data.pipeline_depth
-        log.info("Buffer Size: %d%s", data.pipeline_buffer_size, self.plan.note)
-        log.info("Prefetch Buffer Size: %d, Pipeline Depth: %d", prefetch, depth)
-        return ProducerConsumerPipeline(
+        else:
+            source, spec = sources.batches_to_come(
+                dataset, self.data, start, epochs=epochs, share=share
+            )
+        return sources.open_pipeline(
             source,
-            plan=self.plan,
+            self.config.data,
+            self.plan,
             process=self._preprocess_on_data_gpu,
-            depth=depth,
-            prefetch_buffer_size=prefetch,
-            buffer_size=data.host_buffer_size(two_devices=self.plan.mode is Mode.MULTI),
-            model_start_delay=data.model_start_delay,
-            stall_timeout=data.stall_timeout,
-            batch_spec=batch_spec,
+            batch_spec=spec,
             stop_when=lambda: bool(self._stop),
         )
-
-
-def _holds_waves(batch: Any) -> bool:
-    return isinstance(batch, dict) and "waves" in batch

@@ -1,0 +1,166 @@
+"""Replicas on this machine: time of a step and of its sum, efficiency, and what was predicted.
+
+`python -m benchmarks.scale` runs 1, 2 and 4 processes with a thread each; `--paper` prints the
+tables of docs/*/scaling.md instead, which are calculated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from myxtts.profiling.model_memory import count_parameters
+
+from myxtts.config.config import XTTSConfig
+from myxtts.replicas.cluster import find_cluster, tf_config
+from myxtts.replicas.cost import Link, Measured, efficiency, fit_link, ring_s, step_s
+from myxtts.replicas.meeting import free_ports
+
+SIZES = (50_000, 400_000, 1_600_000)  # numbers in a sum
+STEPS, WARM_UP = 12, 3
+ROWS, FRAMES, TOKENS = 4, 120, 24
+NETWORKS = (10, 25, 100, 400)
+GPUS = (8, 64, 512)
+PAPER_STEP_S = 0.25
+
+
+def member(folder: Path) -> None:
+    """One process: time sums of some sizes, then steps of the tiny voice."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    import numpy as np
+    import tensorflow as tf
+
+    from myxtts.replicas.exchange import Exchange
+    from myxtts.replicas.transport import Transport
+    from myxtts.training.step import TrainStep
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    cluster = find_cluster()
+    transport = None
+    if cluster is not None:
+        transport = Transport(cluster, model_device="/CPU:0", join_timeout_s=120)
+    from myxtts.models.xtts import XTTS
+
+    config = XTTSConfig(model={"size": "tiny"})
+    tf.keras.utils.set_random_seed(0)
+    model = XTTS(config.model)
+    step = TrainStep(model, device="/CPU:0", learning_rate=1e-3, jit_compile=True)
+    step.build()
+    told = {"sums": {}, "parameters": int(tf.size(step.weights))}
+    if transport is not None:
+        for size in (*SIZES, told["parameters"]):
+            values, times = tf.ones([size]), []
+            for _ in range(STEPS):
+                transport.sum([0])  # all begin at once
+                began = time.perf_counter()
+                transport.sum_on_model_device(values)
+                times.append(time.perf_counter() - began)
+            told["sums"][size] = float(np.median(times[WARM_UP:]))
+        step.exchange = Exchange(transport, lambda: step.weights, compiled=True)
+    batch = _batch(tf, np)
+    times = []
+    for number in range(STEPS):
+        if number == WARM_UP and step.exchange is not None:
+            step.exchange.take_pace()
+        began = time.perf_counter()
+        step(batch)
+        times.append(time.perf_counter() - began)
+    told["step_s"] = float(np.median(times[WARM_UP:]))
+    if step.exchange is not None:
+        told |= step.exchange.take_pace().as_dict()
+    rank = 0 if cluster is None else cluster.rank
+    (folder / f"{rank}.json").write_text(json.dumps(told))
+    if transport is not None:
+        transport.sum([0])
+
+
+def _batch(tf, np):
+    random = np.random.default_rng(0)
+    frames = random.normal(-5, 1, [ROWS, FRAMES, 80]).astype("float32")
+    from myxtts.data.feature_batches import batch_from_features
+
+    tokens = random.integers(4, 20, [ROWS, TOKENS]).astype("int32")
+    lengths = np.full([ROWS], TOKENS, "int32"), np.full([ROWS], FRAMES, "int32")
+    return batch_from_features((tokens, frames, *lengths), vocab_size=100)
+
+
+def measure(replicas: int) -> list[dict]:
+    with tempfile.TemporaryDirectory() as folder:
+        addresses = [f"127.0.0.1:{port}" for port in free_ports(replicas)]
+        processes = []
+        for rank in range(replicas):
+            told = {"TF_CONFIG": tf_config(addresses, rank)} if replicas > 1 else {}
+            command = [sys.executable, "-m", "benchmarks.scale", "--member", folder]
+            processes.append(subprocess.Popen(command, env={**os.environ, **told}))
+        for process in processes:
+            if process.wait(600) != 0:
+                raise SystemExit("a replica failed")
+        return [json.loads((Path(folder) / f"{r}.json").read_text()) for r in range(replicas)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--member", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--paper", action="store_true")
+    parser.add_argument("--replicas", default="1,2,4")
+    arguments = parser.parse_args()
+    if arguments.member is not None:
+        member(arguments.member)
+        return
+    if arguments.paper:
+        print("\n".join(paper()))
+        return
+    counts = [int(n) for n in arguments.replicas.split(",")]
+    found = {n: measure(n) for n in counts}
+    alone = found[1][0]["step_s"]
+    num_bytes = 4 * found[1][0]["parameters"]
+    # The link is fitted to sums of two processes of other sizes than the model's.
+    sums = found[2][0]["sums"]
+    link = fit_link([Measured(4 * size, 2, sums[str(size)]) for size in SIZES])
+    cores = len(os.sched_getaffinity(0))
+    print(f"tiny voice, {num_bytes / 4e6:.2f} million parameters, {cores} cores, CPU, loopback")
+    print(f"link fitted: {link.bytes_per_s / 1e6:.0f} MB/s, {link.latency_s * 1e3:.2f} ms a round")
+    print(f"{'replicas':>8} {'step ms':>8} {'sum ms':>7} {'clips/s':>8} {'of bound':>9} predicted")
+    for n in counts:
+        step = max(one["step_s"] for one in found[n])
+        summed = min(one["sum_s"][r] for r, one in enumerate(found[n])) if n > 1 else 0.0
+        crowded = alone * max(1.0, n / cores)  # more processes than cores take turns
+        bound = n / crowded
+        predicted = step_s(crowded, num_bytes, n, link) if n > 1 else alone
+        print(
+            f"{n:8d} {1e3 * step:8.1f} {1e3 * summed:7.1f} {n * ROWS / step:8.1f} "
+            f"{n / step / bound:9.0%} step {1e3 * predicted:.1f} ms"
+            + (f", sum {1e3 * ring_s(num_bytes, n, link):.1f} ms" if n > 1 else "")
+        )
+
+
+def paper() -> list[str]:
+    """The calculated tables."""
+    parameters = count_parameters(XTTSConfig(model={"size": "big"}).model)
+    num_bytes = 4 * parameters
+    lines = [
+        f"`big`: {parameters / 1e6:.1f} million parameters, {num_bytes / 1e6:.0f} MB of gradients",
+        "",
+        "| GPUs | " + " | ".join(f"{g} Gb/s" for g in NETWORKS) + " |",
+        "|" + "---|" * (len(NETWORKS) + 1),
+    ]
+    for gpus in GPUS:
+        cells = []
+        for gigabits in NETWORKS:
+            link = Link.of_network(gigabits)
+            taken = ring_s(num_bytes, gpus, link)
+            share = 1 - efficiency(PAPER_STEP_S, num_bytes, gpus, link)
+            cells.append(f"{1e3 * taken:.0f} ms ({share:.0%})")
+        lines.append(f"| {gpus} | " + " | ".join(cells) + " |")
+    return lines
+
+
+if __name__ == "__main__":
+    main()
