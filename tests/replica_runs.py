@@ -39,7 +39,7 @@ class Replicas:
     logs: list[Path] = field(default_factory=list)
     addresses: list[str] = field(default_factory=list)
 
-    def wait(self, timeout: float = 240) -> list[int]:
+    def wait(self, timeout: float = 900) -> list[int]:
         """Their exit codes."""
         return [process.wait(timeout) for process in self.processes]
 
