@@ -122,4 +122,5 @@ def assert_near(ours: Path, theirs: Path, *, tolerance: float = 1e-5) -> None:
     for name, value in b.items():
         if name.startswith(("model/", "ema/")):
             off = np.abs(a[name].astype(float) - value).max()
-            assert off <= tolerance * np.abs(value).max(), (name, off)
+            # Without a gradient of its own, as a key's bias, a tensor holds nothing but rounding.
+            assert off <= tolerance * (np.abs(value).max() + 0.01), (name, off)
