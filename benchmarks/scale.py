@@ -28,9 +28,10 @@ ROWS, FRAMES, TOKENS = 4, 120, 24
 NETWORKS = (10, 25, 100, 400)
 GPUS = (8, 64, 512)
 PAPER_STEP_S = 0.25
+QUICK = {"encoder_dim": 16, "encoder_blocks": 1, "decoder_dim": 16, "decoder_blocks": 1}
 
 
-def member(folder: Path) -> None:
+def member(folder: Path, *, quick: bool) -> None:
     """One process: time sums of some sizes, then steps of the tiny voice."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import numpy as np
@@ -41,17 +42,16 @@ def member(folder: Path) -> None:
     from myxtts.training.step import TrainStep
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
     cluster = find_cluster()
     transport = None
     if cluster is not None:
         transport = Transport(cluster, model_device="/CPU:0", join_timeout_s=120)
     from myxtts.models.xtts import XTTS
 
-    config = XTTSConfig(model={"size": "tiny"})
+    config = XTTSConfig(model=QUICK if quick else {"size": "tiny"})
     tf.keras.utils.set_random_seed(0)
     model = XTTS(config.model)
-    step = TrainStep(model, device="/CPU:0", learning_rate=1e-3, jit_compile=True)
+    step = TrainStep(model, device="/CPU:0", learning_rate=1e-3, jit_compile=not quick)
     step.build()
     told = {"sums": {}, "parameters": int(tf.size(step.weights))}
     if transport is not None:
@@ -63,7 +63,7 @@ def member(folder: Path) -> None:
                 transport.sum_on_model_device(values)
                 times.append(time.perf_counter() - began)
             told["sums"][size] = float(np.median(times[WARM_UP:]))
-        step.exchange = Exchange(transport, lambda: step.weights, compiled=True)
+        step.exchange = Exchange(transport, lambda: step.weights, compiled=not quick)
     batch = _batch(tf, np)
     times = []
     for number in range(STEPS):
@@ -91,13 +91,13 @@ def _batch(tf, np):
     return batch_from_features((tokens, frames, *lengths), vocab_size=100)
 
 
-def measure(replicas: int) -> list[dict]:
+def measure(replicas: int, *flags: str) -> list[dict]:
     with tempfile.TemporaryDirectory() as folder:
         addresses = [f"127.0.0.1:{port}" for port in free_ports(replicas)]
         processes = []
         for rank in range(replicas):
             told = {"TF_CONFIG": tf_config(addresses, rank)} if replicas > 1 else {}
-            command = [sys.executable, "-m", "benchmarks.scale", "--member", folder]
+            command = [sys.executable, "-m", "benchmarks.scale", "--member", folder, *flags]
             processes.append(subprocess.Popen(command, env={**os.environ, **told}))
         for process in processes:
             if process.wait(600) != 0:
@@ -110,22 +110,25 @@ def main() -> None:
     parser.add_argument("--member", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--paper", action="store_true")
     parser.add_argument("--replicas", default="1,2,4")
+    parser.add_argument("--quick", action="store_true", help="a toy model: does it run at all?")
     arguments = parser.parse_args()
     if arguments.member is not None:
-        member(arguments.member)
+        member(arguments.member, quick=arguments.quick)
         return
     if arguments.paper:
         print("\n".join(paper()))
         return
     counts = [int(n) for n in arguments.replicas.split(",")]
-    found = {n: measure(n) for n in counts}
+    flags = ["--quick"] if arguments.quick else []
+    found = {n: measure(n, *flags) for n in counts}
     alone = found[1][0]["step_s"]
     num_bytes = 4 * found[1][0]["parameters"]
     # The link is fitted to sums of two processes of other sizes than the model's.
     sums = found[2][0]["sums"]
     link = fit_link([Measured(4 * size, 2, sums[str(size)]) for size in SIZES])
     cores = len(os.sched_getaffinity(0))
-    print(f"tiny voice, {num_bytes / 4e6:.2f} million parameters, {cores} cores, CPU, loopback")
+    name = "toy" if arguments.quick else "tiny voice"
+    print(f"{name}, {num_bytes / 4e6:.2f} million parameters, {cores} cores, CPU, loopback")
     print(f"link fitted: {link.bytes_per_s / 1e6:.0f} MB/s, {link.latency_s * 1e3:.2f} ms a round")
     print(f"{'replicas':>8} {'step ms':>8} {'sum ms':>7} {'clips/s':>8} {'of bound':>9} predicted")
     for n in counts:

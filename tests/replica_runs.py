@@ -39,7 +39,7 @@ class Replicas:
     logs: list[Path] = field(default_factory=list)
     addresses: list[str] = field(default_factory=list)
 
-    def wait(self, timeout: float = 240) -> list[int]:
+    def wait(self, timeout: float = 900) -> list[int]:
         """Their exit codes."""
         return [process.wait(timeout) for process in self.processes]
 
@@ -122,4 +122,5 @@ def assert_near(ours: Path, theirs: Path, *, tolerance: float = 1e-5) -> None:
     for name, value in b.items():
         if name.startswith(("model/", "ema/")):
             off = np.abs(a[name].astype(float) - value).max()
-            assert off <= tolerance * np.abs(value).max(), (name, off)
+            # Without a gradient of its own, as a key's bias, a tensor holds nothing but rounding.
+            assert off <= tolerance * (np.abs(value).max() + 0.01), (name, off)
