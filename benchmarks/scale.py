@@ -15,12 +15,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from myxtts.profiling.model_memory import count_parameters
-
 from myxtts.config.config import XTTSConfig
 from myxtts.replicas.cluster import find_cluster, tf_config
 from myxtts.replicas.cost import Link, Measured, efficiency, fit_link, ring_s, step_s
 from myxtts.replicas.meeting import free_ports
+from myxtts.training.model_memory import count_parameters
 
 SIZES = (50_000, 400_000, 1_600_000)  # numbers in a sum
 STEPS, WARM_UP = 12, 3
