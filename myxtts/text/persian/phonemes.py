@@ -1,0 +1,46 @@
+"""Readings in Latin letters, as the tables write them, and the IPA that espeak-ng says in Persian.
+
+espeak-ng's own symbols are kept, `q1` among them, so that voices trained on its Persian and voices
+trained on ours agree. A `^` in a reading stands before the vowel that is stressed.
+"""
+
+from __future__ import annotations
+
+import re
+
+VOWELS = "aâeoiu"
+_SOUNDS = str.maketrans(
+    {"â": "ɑ", "š": "ʃ", "ž": "ʒ", "č": "tʃ", "j": "dʒ", "q": "q1", "y": "j", "'": "ʔ", "g": "ɡ"}
+)
+_DIPHTHONG = re.compile(f"ow(?!\\^?[{VOWELS}])")
+_BEFORE_VOWEL = re.compile(f"ow(?=\\^?[{VOWELS}])")
+_LAST_VOWEL = re.compile(f"([{VOWELS}])(?=[^{VOWELS}]*$)")
+
+FROM_LEXICON_IPA = {
+    "t͡ʃ": "č", "d͡ʒ": "j", "ʃ": "š", "ʒ": "ž", "æ": "a", "ɒː": "â", "e̞": "e", "iː": "i", "uː": "u",
+    "ɾ": "r", "j": "y", "ʔ": "'", "ɢ": "q",
+}  # fmt: skip
+"""The symbols of `gruut-lang-fa` that differ from those of a reading."""
+
+
+def plain(reading: str) -> str:
+    """The reading without its stress."""
+    return reading.replace("^", "")
+
+
+def with_ezafe(reading: str) -> str:
+    """The reading with the ezafe behind it: -ye after a vowel, else -e."""
+    if "^" not in reading:
+        reading = _LAST_VOWEL.sub(r"^\1", reading)  # the ezafe takes no stress
+    return reading + ("ye" if reading[-1:] in VOWELS else "e")
+
+
+def to_ipa(reading: str, *, silent_h: bool = False, stressed: bool = True) -> str:
+    """The IPA of a reading; `silent_h` if its last e is written with a he, which espeak lengthens."""
+    if not stressed:
+        reading = plain(reading)
+    elif "^" not in reading:
+        reading = _LAST_VOWEL.sub(r"^\1", reading)
+    long_e = silent_h and reading.endswith("e")
+    ipa = _BEFORE_VOWEL.sub("ov", _DIPHTHONG.sub("oː", reading)).translate(_SOUNDS)
+    return ipa.replace("^", "ˈ") + "ː" * long_e
