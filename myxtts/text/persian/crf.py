@@ -1,4 +1,4 @@
-"""Finds the best labels of a sentence by a linear-chain CRF in the form that Wapiti uses."""
+"""Says how likely the labels of a sentence are, by a linear-chain CRF in the form of Wapiti's."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _CLASSES = {
     b"s": rb"\t-\r ", b"p": rb"!-/:-@\[-`{-~",
 }  # fmt: skip
 _MAX_CACHED = 8192  # words: their scores take 2 KB each, whatever the length of the text
+_TINY = 1e-30
 _LONGEST = 400  # words looked at together; a longer row of them has no sentence's structure
 
 
@@ -52,7 +53,7 @@ class _Part(NamedTuple):
 
 
 class LinearChainCrf:
-    """Labels for the words of a sentence, by the best path."""
+    """Labels for the words of a sentence, and how sure they are."""
 
     def __init__(
         self, patterns: Sequence[bytes], labels: Sequence[str], weights: Weights
@@ -70,31 +71,34 @@ class LinearChainCrf:
             self._patterns.setdefault(offsets.pop(), []).append(parts)
         self._cache: dict[tuple[int, bytes], tuple[np.ndarray, np.ndarray | None]] = {}
 
-    def tag(self, words: Sequence[str]) -> list[str]:
-        """One label for each word."""
-        tags: list[str] = []
-        for begin in range(0, len(words), _LONGEST):
-            encoded = [w.encode("utf-8", "replace") for w in words[begin : begin + _LONGEST]]
-            tags += self._tag(encoded)
-        return tags
+    def shares(self, words: Sequence[str]) -> np.ndarray:
+        """How likely each label is for each word, given the whole sentence: [words, labels]."""
+        encoded = [word.encode("utf-8", "replace") for word in words]
+        parts = [
+            self._shares(encoded[begin : begin + _LONGEST])
+            for begin in range(0, len(words), _LONGEST)
+        ]
+        return np.concatenate(parts) if parts else np.zeros((0, len(self.labels)), np.float32)
 
-    def _tag(self, words: list[bytes]) -> list[str]:
-        back: list[np.ndarray] = []
-        best = np.zeros(len(self.labels), dtype=np.float32)
+    def _shares(self, words: list[bytes]) -> np.ndarray:
+        """Forward and backward over the sentence, each step scaled so that nothing overflows."""
+        singles, steps = [], []
         for place in range(len(words)):
             single, pairs = self._scores(words, place)
-            if place:
-                paths = best[:, None] + pairs
-                back.append(paths.argmax(axis=0))
-                best = paths.max(axis=0) + single
-            else:
-                best = single
-        label = int(best.argmax())
-        path = [label]
-        for step in reversed(back):
-            label = int(step[label])
-            path.append(label)
-        return [self.labels[label] for label in reversed(path)]
+            singles.append(np.exp(single - single.max()))
+            steps.append(np.exp(pairs - pairs.max()))
+        forward = [singles[0] / singles[0].sum()]
+        for single, step in zip(singles[1:], steps[1:], strict=True):
+            reached = (forward[-1] @ step) * single
+            forward.append(reached / max(reached.sum(), _TINY))
+        ahead = np.ones_like(singles[0])
+        found = [forward[-1]]
+        for place in range(len(words) - 2, -1, -1):
+            ahead = steps[place + 1] @ (singles[place + 1] * ahead)
+            ahead /= max(ahead.sum(), _TINY)
+            both = forward[place] * ahead
+            found.append(both / max(both.sum(), _TINY))
+        return np.array(found[::-1])
 
     def _scores(self, words: list[bytes], place: int) -> tuple[np.ndarray, np.ndarray]:
         singles, pairs = [], []

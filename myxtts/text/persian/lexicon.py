@@ -27,10 +27,16 @@ def package_folder() -> Path | None:
 def own_words() -> dict[str, str]:
     """Our table: a word without its half-spaces, and its usual reading."""
     words: dict[str, str] = {}
-    for line in read_lines("words.txt"):
+    for line in (*read_lines("words.txt"), *read_lines("names.txt")):
         word, reading = line.split()
         words.setdefault(word.replace(_JOINER, ""), reading)
     return words
+
+
+@lru_cache(maxsize=1)
+def first_names() -> frozenset[str]:
+    """Names of people, as they are written."""
+    return frozenset(line.split()[0] for line in read_lines("names.txt"))
 
 
 @lru_cache(maxsize=1)

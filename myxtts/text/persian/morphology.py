@@ -20,7 +20,8 @@ class Known(NamedTuple):
     reading: str
     source: str  # "lexicon" or "rules"
     ezafe: bool = False
-    is_verb: bool = False
+    verb: str = ""  # the past stem, if it is a form of a verb
+    surely_verb: bool = False  # and nothing but a verb is written so
 
 
 # What follows a stem: letters, how they are said after a consonant, after a vowel, and whether
@@ -39,7 +40,7 @@ _STRESSED = (
     ("ستان", "estân", "stân"), ("یت", "iyyat", "iyyat"), ("ناک", "nâk", "nâk"), ("وار", "vâr", "vâr"),
     ("زاده", "zâde", "zâde"), ("پور", "pur", "pur"), ("نژاد", "nežâd", "nežâd"), ("فر", "far", "far"),
     ("آباد", "âbâd", "âbâd"), ("اباد", "âbâd", "âbâd"), ("گی", "egi", "egi"), ("ه", "e", "e"),
-    ("تا", "tâ", "tâ"), ("ا", "â", "â"), ("چه", "če", "če"), ("دان", "dân", "dân"), ("کده", "kade", "kade"),
+    ("تا", "tâ", "tâ"), ("چه", "če", "če"), ("دان", "dân", "dân"), ("کده", "kade", "kade"),
     ("سازی", "sâzi", "sâzi"), ("ساز", "sâz", "sâz"), ("بندی", "bandi", "bandi"), ("گذاری", "gozâri", "gozâri"),
     ("رسانی", "resâni", "resâni"), ("شناسی", "šenâsi", "šenâsi"), ("شناس", "šenâs", "šenâs"),
     ("زدایی", "zodâyi", "zodâyi"), ("پذیر", "pazir", "pazir"), ("ریزی", "rizi", "rizi"), ("زده", "zade", "zade"),
@@ -73,18 +74,20 @@ def look_up(word: str) -> Known | None:
     bare = word.replace(_JOINER, "")
     own = own_words()
     if bare in own:
-        return Known(own[bare], "lexicon")
+        verb = verb_forms().get(bare)
+        stem = verb.stem if verb and verb.reading.replace("'", "") == own[bare] else ""
+        return Known(own[bare], "lexicon", verb=stem, surely_verb=bool(stem and verb and verb.certain))
     written = _written_ezafe(word)
     if written is not None:
         return written
     verb = verb_forms().get(bare)
     if verb is not None and verb.certain:
-        return Known(verb.reading, "rules", is_verb=True)
+        return Known(verb.reading, "rules", verb=verb.stem, surely_verb=True)
     joined = _with_joined_ending(word)
     if joined is not None:
         return Known(joined, "rules")
     if verb is not None:
-        return Known(verb.reading, "rules", is_verb=True)
+        return Known(verb.reading, "rules", verb=verb.stem)
     packaged = package_words().get(bare)
     inflected = _inflected(bare, own)
     if inflected is not None and (packaged is None or _JOINER in word):
@@ -107,9 +110,9 @@ def _written_ezafe(word: str) -> Known | None:
     if word.endswith(("ه\u200cی", "ه\u0654")):
         found = look_up(word.removesuffix("\u200cی").removesuffix("\u0654"))
         return None if found is None else Known(found.reading, found.source, ezafe=True)
-    if word.endswith(("های", "ای", "وی")):
+    if word.endswith(("های", "ای", "وی")) and not word.endswith("\u200cای"):
         found = look_up(word[:-1])
-        if found is not None and found.reading[-1] in "âuo" and not found.is_verb:
+        if found is not None and found.reading[-1] in "âuo" and not found.verb:
             return Known(found.reading, found.source, ezafe=True)
     return None
 

@@ -41,6 +41,7 @@ class VerbForm(NamedTuple):
 
     reading: str
     certain: bool
+    stem: str = ""  # of the past; empty for an infinitive, which is a noun too
 
 
 @lru_cache(maxsize=1)
@@ -73,7 +74,7 @@ def _forms(
         in_order = sorted(present_forms, key=lambda form: not form[2])
         first = [form for form in in_order if form[2]]
         for written, said, certain in (*first, *past_forms, *in_order[len(first) :]):
-            yield written, VerbForm(said, certain)
+            yield written, VerbForm(said, certain, "" if written == front + past + "ن" else past)
 
 
 def _past(stem: str, stem_said: str) -> Iterator[tuple[str, str, bool]]:
@@ -90,8 +91,9 @@ def _present(stem: str, stem_said: str, *, spoken: bool) -> Iterator[tuple[str, 
         return
     endings = _PRESENT_AFTER_VOWEL if stem_said[-1] in "âu" else _PRESENT
     for written, said, certain in _prefixed(stem, stem_said, order=True):
-        if spoken and not written.startswith(("می", "نمی")):
+        if spoken and written == stem:
             continue
+        certain = certain and not (spoken and not written.startswith(("می", "نمی")))
         for ending, tail in endings:
             if not (spoken and ending in ("د", "ید", "ند")):
                 yield written + ending, said + tail, certain
