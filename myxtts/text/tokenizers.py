@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -19,6 +20,7 @@ from myxtts.text import espeak
 from myxtts.text.languages import check_language
 from myxtts.text.lexicon import Lexicon, is_ipa
 from myxtts.text.normalize import normalize_text
+from myxtts.text.persian.reader import ReadWord, read_persian
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +70,7 @@ class Tokenizer(Protocol):
     kind: str
     symbols: tuple[str, ...]
     unknown_counts: Counter[str]
+    guessed_counts: Counter[str]
 
     @property
     def vocab_size(self) -> int: ...  # noqa: D102
@@ -95,6 +98,7 @@ class _SymbolTokenizer:
         self.symbols = symbols
         self.lexicon = lexicon
         self.unknown_counts: Counter[str] = Counter()
+        self.guessed_counts: Counter[str] = Counter()  # words no table or rule could read
         self._ids = {symbol: i for i, symbol in enumerate(symbols) if i >= len(_SPECIAL)}
 
     @property
@@ -202,7 +206,10 @@ class CharacterTokenizer(_SymbolTokenizer):
 
 
 class PhonemeTokenizer(_SymbolTokenizer):
-    """IPA by espeak-ng, with the marks , . ? ! ; : kept, from which pauses are learned."""
+    """IPA by espeak-ng, with the marks , . ? ! ; : kept, from which pauses are learned.
+
+    Persian has a reader of its own, which says the same symbols.
+    """
 
     kind = "phonemes"
 
@@ -215,6 +222,8 @@ class PhonemeTokenizer(_SymbolTokenizer):
         """Return the IPA of the text with its punctuation."""
         language = check_language(language)
         text = normalize_text(text, language)
+        if language == "fa":
+            return self._transcribe_persian(text)
         pieces = (
             self.lexicon.for_language(language).pieces(text) if self.lexicon else [(text, False)]
         )
@@ -228,6 +237,30 @@ class PhonemeTokenizer(_SymbolTokenizer):
                 said += _say(piece, language, ESPEAK_VOICES.get(language, language))
             after_ipa = in_ipa
         return " ".join(said.split())
+
+    def _transcribe_persian(self, text: str) -> str:
+        said = ""
+        for word in read_persian_words(text, self.lexicon):
+            if word.is_mark:
+                mark = word.text.translate(_PAUSES)
+                said += "" if said.endswith(mark) else mark
+            else:
+                said += f" {word.phonemes}"
+                if word.source == "guess":
+                    self.guessed_counts[word.text] += 1
+        return " ".join(said.split())
+
+
+def read_persian_words(text: str, lexicon: Lexicon | None) -> list[ReadWord]:
+    """Normalised Persian, word by word; words in other letters are read by espeak-ng."""
+    own = lexicon.for_language("fa") if lexicon else None
+    words = read_persian(text, lexicon=own, say_other=lambda word: _say(word, "fa", "fa").strip())
+    return [
+        replace(word, phonemes=unicodedata.normalize("NFD", word.phonemes).translate(_IPA_SPELLING))
+        if word.source == "user"
+        else word
+        for word in words
+    ]
 
 
 def _say(text: str, language: str, voice: str) -> str:

@@ -138,9 +138,9 @@ def _ruled_out(place: _Place) -> bool:
         return place.next_tag != "V" or place.next_known is None or bool(place.next_known.verb)
     if place.next_known is not None and place.next_known.surely_verb:
         return True
-    if place.next.endswith("ه") and place.next_known and place.next_known.verb:
-        if place.after in _COPULA:  # `گذشته است`: one verb
-            return True
+    participle = place.next.endswith("ه") and place.next_known is not None
+    if participle and place.next_known.verb and place.after in _COPULA:  # `گذشته است`
+        return True
     if word in first_names() or word.endswith(_FAMILY_ENDINGS):
         return place.next_tag in ("N", "NUM")
     if place.next in _TIMES and place.after in _RELATIVE and word not in _SPANS:
@@ -159,7 +159,7 @@ def _ends_phrase(words: Sequence[str], tags: Sequence[str], place: int) -> bool:
     word = words[place]
     if place == 0:
         agent = word in _AGENTS or word.endswith(_AGENT_ENDINGS)
-        return agent and _leads_to_object(words, tags)
+        return agent and tags[1:2] != ["AJ"] and _leads_to_object(words, tags)
     after_time = words[place - 1] == "از" and words[max(place - 2, 0)] in ("قبل", "بعد", "پس")
     return after_time and not word.endswith("ن") and _leads_to_object(words[place:], tags[place:])
 

@@ -39,7 +39,14 @@ _SAME = "-"
 
 def guess(word: str) -> str:
     """The likeliest reading of a word, by its letters alone."""
-    letters = [letter for letter in word if letter in _PIECES][:_LONGEST]
+    letters = "".join(letter for letter in word if letter in _PIECES)
+    if len(letters) > _LONGEST:  # no word: each letter by itself
+        return "".join(_CONSONANTS.get(letter, "â") for letter in letters)
+    return _guess(letters)
+
+
+@lru_cache(maxsize=8192)
+def _guess(letters: str) -> str:
     paths: list[tuple[float, list[str]]] = [(0.0, [])]
     for place in range(len(letters)):
         longer = [

@@ -11,6 +11,7 @@ from myxtts.text.persian.phonemes import VOWELS
 from myxtts.text.persian.verbs import verb_forms
 
 _JOINER = "\u200c"
+LONGEST_WORD = 40  # letters; nothing longer is a word, and cutting it up would take for ever
 _MIN_PART = 2  # letters; shorter parts of a compound are chance
 
 
@@ -68,9 +69,13 @@ _PREFIXES = (
 )  # fmt: skip
 
 
-@lru_cache(maxsize=32768)
 def look_up(word: str) -> Known | None:
     """How a word without vowel marks is read, by tables and rules; None is for the guesser."""
+    return _look_up(word) if len(word) <= LONGEST_WORD else None
+
+
+@lru_cache(maxsize=32768)
+def _look_up(word: str) -> Known | None:
     bare = word.replace(_JOINER, "")
     own = own_words()
     if bare in own:

@@ -55,15 +55,18 @@ _ABBREVIATION = re.compile(
         for a in _ABBREVIATIONS
     )
 )
+_ENDLESS = re.compile(r"[0-9][0-9.,،:/+-]{60,}")  # no number: it would only keep the patterns busy
+_NO_DIGIT = re.compile("[^0-9]")
 _EDGE, _END = r"(?<![0-9.,:/+-])", r"(?![0-9]|[.,:/-][0-9])"
 
 
 def speak_signs(text: str) -> str:
     """Spell out figures and signs; text without them comes back as it is."""
     if "." in text or "(" in text:
-        text = _ABBREVIATION.sub(lambda m: _ABBREVIATIONS[_undotted(m[0])], text)
+        text = _ABBREVIATION.sub(lambda m: f" {_ABBREVIATIONS[_undotted(m[0])]} ", text)
     if not _HAS_FIGURE.search(text):
         return text
+    text = _ENDLESS.sub(lambda m: f" {figure_words(_NO_DIGIT.sub('', m[0]))} ", text)
     for pattern, speak in _PATTERNS:
         text = pattern.sub(_spaced(speak), text)
     return text
