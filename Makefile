@@ -30,7 +30,7 @@ format: $(VENV)/installed ## Format the code and mend what the linter can
 	@$(BIN)/python -m ruff check --fix .
 	@$(BIN)/python -m ruff format .
 
-bench: $(VENV)/installed ## Measure start-up, engine, overlap, data, training, memory and advice here
+bench: $(VENV)/installed ## Measure start-up, engine, overlap, data, training, memory, advice and Persian here
 	@$(BIN)/python -m benchmarks.startup
 	@$(BIN)/python -m benchmarks.engine
 	@$(BIN)/python -m benchmarks.overlap
@@ -39,6 +39,7 @@ bench: $(VENV)/installed ## Measure start-up, engine, overlap, data, training, m
 	@$(BIN)/python -m benchmarks.train
 	@$(BIN)/python -m benchmarks.memory
 	@$(BIN)/python -m benchmarks.advice
+	@$(BIN)/python -m benchmarks.persian
 
 clean: ## Remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
@@ -51,7 +52,7 @@ $(VENV)/installed: pyproject.toml constraints.txt $(if $(VENV_RUNS),,FORCE)
 	@$(if $(VENV_RUNS),:,$(PYTHON) -m venv --clear $(VENV)) || { \
 	  echo "  try: install your system's venv package, for example: apt-get install python3-venv"; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-	  --editable ".[dev,demo,eval]"
+	  --editable ".[dev,demo,eval,persian]"
 	@touch $@
 
 FORCE:

@@ -82,7 +82,9 @@ def check_numbers() -> bool:
     wrong = [(w, s, said) for w, s in cases if (said := normalize_text(w, "fa")) != s]
     for written, expected, said in wrong:
         print(f"  {written}: {said}, not {expected}")
-    print(f"\nnumbers, dates, times, money, phones: {len(cases) - len(wrong)} of {len(cases)} right")
+    print(
+        f"\nnumbers, dates, times, money, phones: {len(cases) - len(wrong)} of {len(cases)} right"
+    )
     return not wrong
 
 
@@ -95,7 +97,9 @@ def check_speed_and_memory(megabytes: float) -> bool:
     espeak.phonemize("x", "fa")
     began, words = time.process_time(), 0
     for line in lines:
-        words += sum(not word.is_mark for word in read_persian_words(normalize_text(line, "fa"), None))
+        words += sum(
+            not word.is_mark for word in read_persian_words(normalize_text(line, "fa"), None)
+        )
     speed = words / (time.process_time() - began)
     ok = speed >= SPEED_BAR
     print(f"speed: {speed:,.0f} words a second on one core ({words:,} new words of docs/fa)"
@@ -111,7 +115,8 @@ def check_speed_and_memory(megabytes: float) -> bool:
             if done >= megabytes * 1e6:
                 break
     growth = process.memory_info().rss / 1e6 - early
-    print(f"memory: {growth:+.1f} MB from {megabytes / 5:g} to {megabytes:g} MB of text (bar {GROWTH_BAR:g})")
+    span = f"from {megabytes / 5:g} to {megabytes:g} MB of text"
+    print(f"memory: {growth:+.1f} MB {span} (bar {GROWTH_BAR:g})")
     return ok and growth <= GROWTH_BAR
 
 

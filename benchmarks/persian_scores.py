@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 DATA = Path(__file__).parent / "data"
-_MARKS = re.compile("[.،؟!؛:«»\"]")
+_MARKS = re.compile('[.،؟!؛:«»"]')
 _EZAFE = re.compile("-y?e$")
 _IPA = (
     ("tʃ", "č"), ("dʒ", "J"), ("q1", "q"), ("ʃ", "š"), ("ʒ", "ž"), ("ɑ", "â"), ("j", "y"), ("J", "j"),

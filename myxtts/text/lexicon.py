@@ -1,7 +1,8 @@
 """A pronunciation dictionary: how names and rare words are to be said.
 
-Each line of the file is `word<TAB>pronunciation`, or `word,pronunciation`. The pronunciation is a respelling ("Nguyen",
-"win") or IPA between slashes ("/wˈɪn/"); a line that starts with # is a comment.
+Each line of the file is `word<TAB>pronunciation`, or `word,pronunciation`. The pronunciation is a
+respelling ("Nguyen", "win") or IPA between slashes ("/wˈɪn/"); a line that starts with # is a
+comment.
 """
 
 from __future__ import annotations

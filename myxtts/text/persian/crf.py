@@ -55,9 +55,7 @@ class _Part(NamedTuple):
 class LinearChainCrf:
     """Labels for the words of a sentence, and how sure they are."""
 
-    def __init__(
-        self, patterns: Sequence[bytes], labels: Sequence[str], weights: Weights
-    ) -> None:
+    def __init__(self, patterns: Sequence[bytes], labels: Sequence[str], weights: Weights) -> None:
         self.labels = tuple(labels)
         self._keys: list[int] = weights.keys.tolist()
         self._weights = weights

@@ -13,48 +13,31 @@ from myxtts.text.persian.numbers import NUMBER_WORDS
 from myxtts.text.persian.spoken import MONTHS
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
+def _set(name: str) -> frozenset[str]:
+    """A class of words, by its name in `data/grammar.txt`."""
+    for line in read_lines("grammar.txt"):
+        first, *words = line.split()
+        if first == f"{name}:":
+            return frozenset(words)
+    raise KeyError(name)
 
 
-# Before anything that is no verb and no mark.
-_ALWAYS = _set(
-    "بدون روی توسط مثل مانند ضد درباره دربارهٔ طبق سراسر جلوی بالای هنگام برحسب به‌خاطر به‌عنوان به‌دلیل به‌علت "
-    "به‌جای به‌سوی به‌سمت به‌همراه قریب مورد قابل غیر باعث موجب سبب شامل دچار خواستار اهل دنبال صاحب انواع تمام "
-    "سایر برخلاف به‌وسیله علیه نزد"
-)
-_NEVER = _set(
-    "و یا که را به از با تا بر اگر چون اما ولی هم نیز برای این آن هر هیچ یک چند همین همان چه کدام خیلی بسیار است بود "
-    "شد نیست هست باید شاید آیا بله نه خیر سلام لطفاً لطفا امروز دیروز فردا امشب دیشب امسال پارسال الان اکنون حالا "
-    "هنوز همیشه هرگز فقط حتی البته اینجا آنجا کجا چرا چطور چگونه چقدر کی او مرا رو بهترین بزرگ‌ترین آخرین اولین "
-    "دومین سومین مهم‌ترین یکی برخی بعضی چندین بنابراین سپس پس دیگه یه اگه مگه نخیر آره کاش وقتی بعدی قبلی دکتر "
-    "مهندس"
-)
-_NEVER_BEFORE = _set("از به در با تا بر برای ولی اما هنوز همیشه هرگز فقط نیز هم را و یا که اگر چون باید نباید شاید")
-_DAYS = _set("امروز دیروز فردا امشب دیشب امسال پارسال پریروز دیگه الان اکنون")
-_OF_A_DAY = _set(
-    "صبح ظهر عصر شب غروب بعدازظهر عید نوروز بهار تابستان پاییز زمستان روز جلسه مسابقه بازی جهان نسل اخبار جوانان"
-)
-_TIMES = _set("روز هفته ماه سال شب صبح فصل بهار تابستان پاییز زمستان قرن دهه شنبه جمعه ساعت")
-_RELATIVE = _set("آینده گذشته بعد قبل پیش جاری دیگر را")
-_SPANS = _set("پایان آغاز ابتدای ابتدا اواخر اوایل اواسط طول طی مدت اول آخر نیمه")
-_BEFORE_NUMBER = _set(
-    "ساعت سال شماره صفحه تلفن جلد دهه قرن کد پلاک طبقه اتاق ردیف کلید فصل نمره رتبه کانال سن سایز درس مرحله بند "
-    "ماده خط"
-)
-_ADVERBS = _set("کم زیاد زود دیر سریع آرام")
-_LIGHT = _set("کرد شد داد بود داشت گشت گرفت ماند")
-_FUTURE = _set("خواهم خواهی خواهد خواهیم خواهید خواهند")
-_COPULA = _set("است نیست بود نبود شد نشد می‌شود نمی‌شود هست باشد شده")
-_AGENTS = _set(
-    "دولت مجلس پلیس دادگاه ارتش شهرداری وزیر مدیر معلم استاد پدر مادر برادر خواهر پسر دختر "
-    "مرد زن پزشک دکتر راننده فروشنده مأمور مردم بچه کودک مربی داور قاضی کارگر کشاورز نویسنده خبرنگار دانشمندان "
-    "کارشناسان کارگران معلمان پژوهشگران مهندسان"
-)
+_ALWAYS = _set("always")
+_NEVER = _set("never")
+_NEVER_BEFORE = _set("never_before")
+_DAYS = _set("days")
+_OF_A_DAY = _set("of_a_day")
+_TIMES = _set("times")
+_RELATIVE = _set("relative")
+_SPANS = _set("spans")
+_BEFORE_NUMBER = _set("before_number")
+_ADVERBS = _set("adverbs")
+_LIGHT = _set("light")
+_FUTURE = _set("future")
+_COPULA = _set("copula")
+_AGENTS = _set("agents")
 _LIKELY = 0.35
-_PAIRS = frozenset(
-    (("سیب", "زمینی"), ("گوجه", "فرنگی"), ("توت", "فرنگی"), ("پسر", "عمو"), ("دختر", "خاله"), ("همه", "چیز"))
-)
+_PAIRS = frozenset(tuple(pair.split("+")) for pair in _set("pairs"))
 _AGENT_ENDINGS = ("فروش", "کار", "گر", "مند", "بان", "چی", "پزشک", "شناس")
 _FAMILY_ENDINGS = ("پور", "زاده", "نژاد", "فر")
 
@@ -82,7 +65,7 @@ def mark_ezafe(
     likely: Sequence[float],
 ) -> list[bool]:
     """Say for each word of a sentence (its marks are words of their own) whether it takes it."""
-    marked = []
+    marked: list[bool] = []
     for i in range(len(words)):
         following = (*words[i + 1 : i + 3], ".", ".")
         tag_after = tags[i + 1] if i + 1 < len(words) else "PUNC"
@@ -105,8 +88,10 @@ def _takes(place: _Place, *, ends_phrase: bool) -> bool:
     if ends_phrase or _ruled_out(place):
         return False
     if place.next in NUMBER_WORDS:
-        return word in _BEFORE_NUMBER or word in MONTHS or (
-            tag == "N" and place.likely > 0.5 and word not in NUMBER_WORDS
+        return (
+            word in _BEFORE_NUMBER
+            or word in MONTHS
+            or (tag == "N" and place.likely > 0.5 and word not in NUMBER_WORDS)
         )
     if word in NUMBER_WORDS:
         return False
@@ -138,8 +123,8 @@ def _ruled_out(place: _Place) -> bool:
         return place.next_tag != "V" or place.next_known is None or bool(place.next_known.verb)
     if place.next_known is not None and place.next_known.surely_verb:
         return True
-    participle = place.next.endswith("ه") and place.next_known is not None
-    if participle and place.next_known.verb and place.after in _COPULA:  # `گذشته است`
+    next_verb = place.next_known.verb if place.next_known else ""
+    if next_verb and place.next.endswith("ه") and place.after in _COPULA:  # `گذشته است`
         return True
     if word in first_names() or word.endswith(_FAMILY_ENDINGS):
         return place.next_tag in ("N", "NUM")

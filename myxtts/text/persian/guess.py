@@ -25,7 +25,6 @@ _PIECES = {letter: f"{sound}{{1,2}}[aeo]?" for letter, sound in _CONSONANTS.item
     "ؤ": "'[aeo]?", "ء": "'?[aeo]?", "أ": "'?a?", "إ": "'?e", "ً": "an",
 }  # fmt: skip
 _PATTERNS = {letter: re.compile(pieces) for letter, pieces in _PIECES.items()}
-_MARKS = {"\u064e": "a", "\u064f": "o", "\u0650": "e"}
 _KEPT = frozenset("اآویمتنسه")  # letters that shape Arabic words; the others are alike
 _SHARED = frozenset(_PIECES) - frozenset(_CONSONANTS)  # letters whose pieces are their own
 _EDGE = "#"
@@ -62,15 +61,16 @@ def _guess(letters: str) -> str:
 def _likely(letters: Sequence[str], place: int, said: Sequence[str]) -> list[tuple[str, float]]:
     """The pieces a letter may say here, each with its share, the best first."""
     tables = _tables()
-    scores: Counter[str] = Counter()
+    scores: dict[str, float] = defaultdict(float)
     for kind, context in enumerate(_contexts(letters, place, said)):
         seen = tables.get((kind, context))
         if seen is not None:
             total = seen.total() + 0.5
             for piece, count in seen.items():
                 scores[piece] += _WEIGHTS[kind] * count / total
-    whole = scores.total()
-    return [(piece, score / whole) for piece, score in scores.most_common(_BRANCHES)] or [(_SAME, 1)]
+    whole = sum(scores.values())
+    best = sorted(scores.items(), key=lambda item: -item[1])[:_BRANCHES]
+    return [(piece, score / whole) for piece, score in best] or [(_SAME, 1.0)]
 
 
 def _joined(letters: Sequence[str], said: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from myxtts.text.persian.files import read_lines
+from myxtts.text.persian.lexicon import own_words
 
 _REACH = 4  # words to either side that count as near
 
@@ -37,6 +38,12 @@ def choose_reading(words: Sequence[str], tags: Sequence[str], place: int) -> tup
         elif choice.words & set(_neighbours(words, place, choice.kind)):
             return choice.reading, "rules"
     return None
+
+
+def other_readings(word: str, reading: str) -> list[str]:
+    """The readings a word may have elsewhere."""
+    found = [choice.reading for choice in _table().get(word, ())] + [own_words().get(word, reading)]
+    return [other for other in dict.fromkeys(found) if other != reading]
 
 
 def _neighbours(words: Sequence[str], place: int, kind: str) -> Sequence[str]:

@@ -49,9 +49,7 @@ def package_words() -> dict[str, str]:
     database = sqlite3.connect(f"file:{folder / 'lexicon.db'}?mode=ro&immutable=1", uri=True)
     try:
         rows = database.execute("SELECT word, phonemes FROM word_phonemes ORDER BY pron_order DESC")
-        return {
-            str(word).replace(_JOINER, ""): _reading(str(phonemes)) for word, phonemes in rows
-        }
+        return {str(word).replace(_JOINER, ""): _reading(str(phonemes)) for word, phonemes in rows}
     except sqlite3.Error:
         return {}
     finally:

@@ -12,6 +12,7 @@ from myxtts.text.persian.verbs import verb_forms
 
 _JOINER = "\u200c"
 LONGEST_WORD = 40  # letters; nothing longer is a word, and cutting it up would take for ever
+_SHORT_STEMS = ("آب", "پا", "مو", "نو")
 _MIN_PART = 2  # letters; shorter parts of a compound are chance
 
 
@@ -81,7 +82,9 @@ def _look_up(word: str) -> Known | None:
     if bare in own:
         verb = verb_forms().get(bare)
         stem = verb.stem if verb and verb.reading.replace("'", "") == own[bare] else ""
-        return Known(own[bare], "lexicon", verb=stem, surely_verb=bool(stem and verb and verb.certain))
+        return Known(
+            own[bare], "lexicon", verb=stem, surely_verb=bool(stem and verb and verb.certain)
+        )
     written = _written_ezafe(word)
     if written is not None:
         return written
@@ -141,40 +144,46 @@ def _with_joined_ending(word: str) -> str | None:
 
 
 def _inflected(bare: str, table: dict[str, str]) -> str | None:
-    for stem, reading in _plural_stems(bare, table):
-        return stem + reading
+    for plural in _plurals(bare, table):
+        return plural
     for letters, after_consonant, after_vowel in _STRESSED:
-        if bare.endswith(letters) and (stem := _stem(bare[: -len(letters)], table)):
+        stem = _stem(bare, table, without=letters)
+        if stem:
             return stem + (after_vowel if stem[-1] in VOWELS else after_consonant)
     for letters, after_consonant, after_vowel in _UNSTRESSED:
-        if bare.endswith(letters) and (stem := _stem(bare[: -len(letters)], table)):
+        stem = _stem(bare, table, without=letters)
+        if stem:
             return _unstressed(stem, after_vowel if stem[-1] in VOWELS else after_consonant)
     for letters, said in _PREFIXES:
-        if bare.startswith(letters) and (stem := _stem(bare[len(letters) :], table)):
-            return said + stem
+        rest = table.get(bare.removeprefix(letters)) if bare.startswith(letters) else None
+        if rest and len(bare) - len(letters) > _MIN_PART:
+            return said + rest
     return None
 
 
-def _plural_stems(bare: str, table: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _plurals(bare: str, table: dict[str, str]) -> Iterator[str]:
     for letters, said in _PLURAL:
         if bare.endswith(letters):
             rest = bare[: -len(letters)]
             stem = table.get(rest) or _inflected_once(rest, table)
             if stem:
-                yield stem, said
+                yield stem + said
 
 
 def _inflected_once(bare: str, table: dict[str, str]) -> str | None:
-    for letters, after_consonant, after_vowel in _STRESSED:
-        if bare.endswith(letters) and (stem := _stem(bare[: -len(letters)], table)):
+    for letters, after_consonant, after_vowel in (*_STRESSED, ("ی", "i", "yi")):
+        stem = _stem(bare, table, without=letters)
+        if stem:
             return stem + (after_vowel if stem[-1] in VOWELS else after_consonant)
-    if bare.endswith("ی") and (stem := _stem(bare[:-1], table)):
-        return stem + "i"
     return None
 
 
-def _stem(bare: str, table: dict[str, str]) -> str | None:
-    return table.get(bare) if len(bare) > _MIN_PART or bare in ("آب", "پا", "مو", "نو") else None
+def _stem(bare: str, table: dict[str, str], *, without: str) -> str | None:
+    """The reading of what stands before an ending; a stem of two letters is chance."""
+    rest = bare[: -len(without)]
+    if not bare.endswith(without) or (len(rest) <= _MIN_PART and rest not in _SHORT_STEMS):
+        return None
+    return table.get(rest)
 
 
 def _unstressed(stem: str, ending: str) -> str:

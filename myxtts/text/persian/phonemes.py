@@ -36,7 +36,7 @@ def with_ezafe(reading: str) -> str:
 
 
 def to_ipa(reading: str, *, silent_h: bool = False, stressed: bool = True) -> str:
-    """The IPA of a reading; `silent_h` if its last e is written with a he, which espeak lengthens."""
+    """The IPA of a reading; `silent_h` if its last e is written ه, which espeak-ng lengthens."""
     if not stressed:
         reading = plain(reading)
     elif "^" not in reading:

@@ -1,4 +1,4 @@
-"""Persian text, read word by word: its vowels, its ezafe, its phonemes, and where each came from."""
+"""Persian text, read word by word: its vowels, its ezafe, and where each came from."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from functools import lru_cache
 from myxtts.text.lexicon import Lexicon, is_ipa
 from myxtts.text.persian.ezafe import mark_ezafe
 from myxtts.text.persian.guess import align, guess
-from myxtts.text.persian.homographs import choose_reading
+from myxtts.text.persian.homographs import choose_reading, other_readings
 from myxtts.text.persian.morphology import Known, look_up
 from myxtts.text.persian.numbers import NUMBER_WORDS
 from myxtts.text.persian.phonemes import plain, to_ipa, with_ezafe
 from myxtts.text.persian.tagger import tag
+from myxtts.text.words import ReadWord
 
 _SHORT = {"\u064e": "a", "\u064f": "o", "\u0650": "e"}  # fatha, damma, kasra
 _MARK = re.compile("[\u064b-\u0653\u0670]")
@@ -25,24 +26,13 @@ _TOKEN = re.compile(
     "|(?P<pause>[.!?؟،؛:;,…—])|(?P<other>[^\\W_]+(?:['’-][^\\W_]+)*)"
 )
 _ENDS = frozenset(".!?؟")
-_UNSTRESSED = frozenset("و به از که را با در تا بر رو یه هم این آن".split())
-_PLURAL_ENDINGS = frozenset("ها های هایی هایم هایت هایش هایمان هایتان هایشان ترین".split())
-
-
-@dataclass(frozen=True)
-class ReadWord:
-    """One word or mark of a text, as it will be said."""
-
-    text: str
-    phonemes: str
-    source: str  # user, lexicon, rules, tagger, guess, espeak-ng, or mark
-    ezafe: bool = False
-    reading: str = ""  # in Latin letters, with -e for the ezafe
-
-    @property
-    def is_mark(self) -> bool:
-        """A pause, and no word."""
-        return self.source == "mark"
+_DOUBTFUL = (0.25, 0.75)  # between them the tagger is not sure
+_UNSTRESSED = frozenset(
+    ["و", "به", "از", "که", "را", "با", "در", "تا", "بر", "رو", "یه", "هم", "این", "آن"]
+)
+_PLURAL_ENDINGS = frozenset(
+    ["ها", "های", "هایی", "هایم", "هایت", "هایش", "هایمان", "هایتان", "هایشان", "ترین"]
+)
 
 
 @dataclass(frozen=True)
@@ -114,9 +104,7 @@ def _sentences(tokens: list[_Token]) -> Iterator[list[_Token]]:
         yield tokens[begin:]
 
 
-def _read_sentence(
-    tokens: Sequence[_Token], say_other: Callable[[str], str]
-) -> Iterator[ReadWord]:
+def _read_sentence(tokens: Sequence[_Token], say_other: Callable[[str], str]) -> Iterator[ReadWord]:
     words = [token.read_as for token in tokens]
     tags, likely = tag(words) or ([_plain_tag(word) for word in words], [0.0] * len(words))
     known = [look_up(t.read_as) if t.kind == "word" else None for t in tokens]
@@ -131,7 +119,13 @@ def _read_sentence(
             ending = ("je" if token.said[-1:] in "aɑeioːu" else "e") if ezafe else ""
             yield ReadWord(token.text, token.said + ending, "user", ezafe)
         else:
-            yield _read_word(token, words, tags, place, known[place], ezafe=ezafes[place])
+            read = _read_word(token, words, tags, place, known[place], ezafe=ezafes[place])
+            entry = known[place]
+            sure = entry is not None and (entry.ezafe or bool(entry.verb))
+            doubtful = not sure and _DOUBTFUL[0] < likely[place] < _DOUBTFUL[1]
+            if not read.doubt and doubtful:
+                read = replace(read, doubt=f"ezafe? ({likely[place]:.0%} likely)")
+            yield read
 
 
 def _read_word(
@@ -162,7 +156,12 @@ def _read_word(
         said = reading + "y"
     phonemes = to_ipa(said, silent_h=word.endswith("ه"), stressed=word not in _UNSTRESSED)
     shown = plain(reading) + (("-ye" if reading[-1:] in "aâeoiu" else "-e") if ezafe else "")
-    return ReadWord(token.text, phonemes, "user" if token.by_user else source, ezafe, shown)
+    if token.by_user:
+        return ReadWord(token.text, phonemes, "user", ezafe, shown)
+    doubt = "a guess by its letters" if source == "guess" else ""
+    if others := other_readings(word, reading):
+        doubt = f"or {', '.join(others)}"
+    return ReadWord(token.text, phonemes, source, ezafe, shown, doubt)
 
 
 def _between_numbers(words: Sequence[str], place: int) -> bool:

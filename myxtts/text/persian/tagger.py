@@ -1,6 +1,6 @@
 """The part-of-speech tagger with ezafe that `gruut-lang-fa` brings: a CRF saved by Wapiti as text.
 
-Reading its 69 MB takes seconds, so its numbers are kept in the user's cache folder, as plain arrays.
+Reading its 69 MB takes seconds, so its numbers are kept in the user's cache folder, as arrays.
 """
 
 from __future__ import annotations

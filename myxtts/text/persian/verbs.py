@@ -15,8 +15,32 @@ _PREVERBS = (
     ("بر", "bar"), ("در", "dar"), ("باز", "bâz"), ("فرو", "foru"), ("وا", "vâ"), ("ور", "var"),
 )  # fmt: skip
 _WITH_PREVERB = frozenset(
-    "گشت داشت آمد آورد رفت خورد یافت گرفت گذشت گزید خاست ماند انگیخت گرداند نشست ریخت داد کرد زد چید "
-    "افتاد اومد خواند افراشت".split()
+    [
+        "گشت",
+        "داشت",
+        "آمد",
+        "آورد",
+        "رفت",
+        "خورد",
+        "یافت",
+        "گرفت",
+        "گذشت",
+        "گزید",
+        "خاست",
+        "ماند",
+        "انگیخت",
+        "گرداند",
+        "نشست",
+        "ریخت",
+        "داد",
+        "کرد",
+        "زد",
+        "چید",
+        "افتاد",
+        "اومد",
+        "خواند",
+        "افراشت",
+    ]
 )
 _PAST = (
     ("", ""), ("م", "am"), ("ی", "i"), ("یم", "im"), ("ید", "id"), ("ند", "and"),
@@ -111,7 +135,11 @@ def _prefixed(stem: str, said: str, *, order: bool) -> Iterator[tuple[str, str, 
         if said[0] not in _VOWELS:
             yield letter + stem, sound + said, True
         elif stem.startswith("آ"):  # نیامد, بیاور
-            yield letter + "یا" + stem[1:], f"{sound[0]}{'a' if letter == 'ن' else 'i'}y" + said, True
+            yield (
+                letter + "یا" + stem[1:],
+                f"{sound[0]}{'a' if letter == 'ن' else 'i'}y" + said,
+                True,
+            )
         elif said[0] == "i":  # بایست, نایستاد
             yield letter + stem, f"{sound}'{said}", True
         else:  # بیفتد and, as some write, بیافتد
