@@ -13,6 +13,7 @@ from functools import lru_cache
 from math import log
 
 from myxtts.text.persian.lexicon import own_words
+from myxtts.text.persian.morphology import LONGEST_WORD, with_ending
 
 _CONSONANTS = {
     "ب": "b", "پ": "p", "ت": "t", "ث": "s", "ج": "j", "چ": "č", "ح": "h", "خ": "x", "د": "d", "ذ": "z",
@@ -28,7 +29,7 @@ _PATTERNS = {letter: re.compile(pieces) for letter, pieces in _PIECES.items()}
 _KEPT = frozenset("اآویمتنسه")  # letters that shape Arabic words; the others are alike
 _SHARED = frozenset(_PIECES) - frozenset(_CONSONANTS)  # letters whose pieces are their own
 _EDGE = "#"
-_BEAM, _BRANCHES, _LONGEST = 6, 4, 40
+_BEAM, _BRANCHES, _LONGEST = 6, 4, LONGEST_WORD
 _PENALTY = 1.5
 _AWKWARD = re.compile(
     "^[^aâeoiu'][^aâeoiu]|(?<![^aâeoiu])([^aâeoiu])(?!\\1)[^aâeoiu]{2}|[âiu][^aâeoiustxš][^aâeoiu]$"
@@ -37,7 +38,14 @@ _SAME = "-"
 
 
 def guess(word: str) -> str:
-    """The likeliest reading of a word, by its letters alone."""
+    """The likeliest reading of a word, by its letters; an ending that is known is read as such."""
+    first, joiner, ending = word.rpartition("\u200c")
+    if joiner and first and len(word) <= _LONGEST:
+        stem = guess(first)
+        return with_ending(stem, ending) or stem + guess(ending) if stem else guess(ending)
+    for plural in ("هایی", "هایم", "هایش", "ها"):
+        if word.endswith(plural) and len(word) > len(plural) + 2:
+            return with_ending(guess(word.removesuffix(plural)), plural) or ""
     letters = "".join(letter for letter in word if letter in _PIECES)
     if len(letters) > _LONGEST:  # no word: each letter by itself
         return "".join(_CONSONANTS.get(letter, "â") for letter in letters)

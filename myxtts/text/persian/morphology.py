@@ -12,7 +12,31 @@ from myxtts.text.persian.verbs import verb_forms
 
 _JOINER = "\u200c"
 LONGEST_WORD = 40  # letters; nothing longer is a word, and cutting it up would take for ever
-_SHORT_STEMS = ("آب", "پا", "مو", "نو")
+_SHORT_STEMS = frozenset(
+    [
+        "آب",
+        "پا",
+        "مو",
+        "نو",
+        "جا",
+        "سر",
+        "دل",
+        "دم",
+        "لب",
+        "خط",
+        "حد",
+        "حق",
+        "رگ",
+        "سن",
+        "کف",
+        "گل",
+        "شب",
+        "تب",
+        "غم",
+        "نخ",
+        "پل",
+    ]
+)
 _MIN_PART = 2  # letters; shorter parts of a compound are chance
 
 
@@ -126,14 +150,14 @@ def _written_ezafe(word: str) -> Known | None:
 
 
 def _with_joined_ending(word: str) -> str | None:
+    first, _, ending = word.rpartition(_JOINER)
+    found = look_up(first) if first else None
+    return None if found is None else with_ending(found.reading, ending)
+
+
+def with_ending(stem: str, ending: str) -> str | None:
     """An ending behind a half-space is surely one: `خسته‌ام`, `هفته‌ای`, `گوشی‌ام`."""
-    first, joiner, ending = word.rpartition(_JOINER)
-    if not joiner or not first:
-        return None
-    found = look_up(first)
-    if found is None:
-        return None
-    stem = found.reading.replace("^", "")
+    stem = stem.replace("^", "")
     for letters, said in _PLURAL:
         if letters == ending:
             return stem + said

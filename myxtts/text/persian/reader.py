@@ -27,6 +27,7 @@ _TOKEN = re.compile(
 )
 _ENDS = frozenset(".!?؟")
 _DOUBTFUL = (0.25, 0.75)  # between them the tagger is not sure
+_IN_NUMBERS = {"و": "o", "نه": "noh"}
 _UNSTRESSED = frozenset(
     ["و", "به", "از", "که", "را", "با", "در", "تا", "بر", "رو", "یه", "هم", "این", "آن"]
 )
@@ -145,9 +146,10 @@ def _read_word(
     elif known is not None:
         reading, source = known.reading, known.source
     else:
-        reading, source = guess(word), "guess"
-    if word == "و" and 0 < place < len(words) - 1 and _between_numbers(words, place):
-        reading = "o"
+        ezafe = ezafe or (word.endswith("های") and place + 1 < len(words))
+        reading, source = guess(word.removesuffix("ی") if word.endswith("های") else word), "guess"
+    if word in _IN_NUMBERS and _follows_number(words, place):
+        reading = _IN_NUMBERS[word]
     if token.text != word:
         reading = _with_marks(token.text, reading)
     written_end = known is not None and known.ezafe and word.endswith("ی")
@@ -164,8 +166,11 @@ def _read_word(
     return ReadWord(token.text, phonemes, source, ezafe, shown, doubt)
 
 
-def _between_numbers(words: Sequence[str], place: int) -> bool:
-    return words[place - 1] in NUMBER_WORDS and words[place + 1] in NUMBER_WORDS
+def _follows_number(words: Sequence[str], place: int) -> bool:
+    """`بیست و نه`: the و or the last word of a number."""
+    first = place - 1 if words[place] == "و" else place - 2
+    joined = words[first + 1 : first + 2] == ["و"] and words[first + 2 : first + 3] != []
+    return first >= 0 and joined and {words[first], words[first + 2]} <= NUMBER_WORDS
 
 
 @lru_cache(maxsize=4096)

@@ -85,7 +85,7 @@ def _forms(
     past: str, past_said: str, present: str, present_said: str
 ) -> Iterator[tuple[str, VerbForm]]:
     """Of two forms written alike the first counts: می‌خورد is said mixorad, and خورد xord."""
-    spoken = len(present) == 1  # as in می‌گم; alone it would be found in any word
+    spoken = len(present) == 1 and present != "آ"  # as in می‌گم; alone it would be found in any word
     for front, front_said in (("", ""), *(_PREVERBS if past in _WITH_PREVERB else ())):
         present_forms = [
             (front + written, front_said + said, certain)
@@ -128,8 +128,9 @@ def _present(stem: str, stem_said: str, *, spoken: bool) -> Iterator[tuple[str, 
 def _prefixed(stem: str, said: str, *, order: bool) -> Iterator[tuple[str, str, bool]]:
     """The stem behind each prefix, as written and as said, and whether that is surely a verb."""
     yield stem, said, False
-    yield "می" + stem, "mi" + said, True
-    yield "نمی" + stem, "nemi" + said, True
+    glide = "'" if said[0] == "i" else "y" if said[0] in _VOWELS else ""  # mi'istad, miyâyad
+    yield "می" + stem, f"mi{glide}{said}", True
+    yield "نمی" + stem, f"nemi{glide}{said}", True
     prefixes = [("ن", "na"), ("ب", "bo" if said.startswith("xo") else "be")][: 1 + order]
     for letter, sound in prefixes:
         if said[0] not in _VOWELS:
