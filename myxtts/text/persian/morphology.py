@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from myxtts.text.persian.lexicon import own_words, package_words
+from myxtts.text.persian.numbers import NUMBER_WORDS
 from myxtts.text.persian.phonemes import VOWELS
 from myxtts.text.persian.verbs import verb_forms
 
@@ -109,6 +110,9 @@ def _look_up(word: str) -> Known | None:
         return Known(
             own[bare], "lexicon", verb=stem, surely_verb=bool(stem and verb and verb.certain)
         )
+    for ending, said in _ORDER:
+        if bare.endswith(ending) and bare.removesuffix(ending) in NUMBER_WORDS:
+            return Known(own[bare.removesuffix(ending)] + said, "rules")
     written = _written_ezafe(word)
     if written is not None:
         return written
@@ -132,6 +136,7 @@ def _look_up(word: str) -> Known | None:
     return None
 
 
+_ORDER = (("مین", "omin"), ("امین", "'omin"), ("ام", "'om"), ("م", "om"))
 _EZAFE_FORMS = {"روی": "ru", "توی": "tu"}  # `رو` and `تو` alone are read otherwise
 
 
