@@ -42,7 +42,7 @@ def check(
         str, typer.Option(metavar="auto|characters|phonemes", help="What reads the texts.")
     ] = "auto",
     lexicon: Annotated[
-        Path | None, typer.Option(help="Pronunciations: word, tab, how it is said.")
+        Path | None, typer.Option(help="Pronunciations: word, tab or comma, how it is said.")
     ] = None,
     max_mel_frames: Annotated[
         int, typer.Option(min=1, help="Longest clip in mel frames (1024, about 12 s).")
