@@ -15,10 +15,11 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.persian_scores import Scores, from_ipa, number_cases, read_gold, without_ezafe
+from benchmarks.persian_scores import Scores, number_cases, read_gold, without_ezafe
 from myxtts.text import espeak
 from myxtts.text.normalize import normalize_text
 from myxtts.text.persian.lexicon import own_words, package_words
+from myxtts.text.persian.phonemes import from_ipa
 from myxtts.text.tokenizers import PhonemeTokenizer, read_persian_words
 
 GROUPS = ("in the lexicon", "unseen")

@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from myxtts.text.persian.phonemes import from_ipa
+
 DATA = Path(__file__).parent / "data"
 _MARKS = re.compile('[.،؟!؛:«»"]')
 _EZAFE = re.compile("-y?e$")
-_IPA = (
-    ("tʃ", "č"), ("dʒ", "J"), ("q1", "q"), ("ʃ", "š"), ("ʒ", "ž"), ("ɑ", "â"), ("j", "y"), ("J", "j"),
-    ("ʔ", "'"), ("ɡ", "g"), ("ˈ", ""), ("ˌ", ""),
-)  # fmt: skip
 
 
 class GoldWord(NamedTuple):
@@ -42,13 +40,6 @@ def read_gold(part: str) -> Iterator[tuple[str, list[GoldWord]]]:
 
 def _variants(word: str, said: str) -> tuple[str, ...]:
     return ("va", "o") if word == "و" else tuple(said.split("/"))
-
-
-def from_ipa(ipa: str) -> str:
-    """IPA as espeak-ng writes Persian, in the letters of the set."""
-    for symbol, letter in _IPA:
-        ipa = ipa.replace(symbol, letter)
-    return ipa.replace("oː", "ow").replace("ː", "")
 
 
 def folded(reading: str) -> str:

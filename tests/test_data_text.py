@@ -37,7 +37,7 @@ def test_the_table_shows_readings_and_what_is_uncertain():
         "mˈehre",
         "uncertain",
         "or mohr",
-        "a guess by its letters",
+        "guessed by espeak-ng",
         "--lexicon",
     ):
         assert shown in result.stdout

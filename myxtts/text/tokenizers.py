@@ -289,13 +289,15 @@ def _unknown(phonemes: str) -> str:
 
 def read_persian_words(text: str, lexicon: Lexicon | None) -> list[ReadWord]:
     """Normalised Persian, word by word; words in other letters are read by espeak-ng."""
-    words = read_persian(
-        text, lexicon=lexicon, say_other=lambda word: _say(word, "fa", "fa").strip()
-    )
+    words = read_persian(text, _say_persian, lexicon=lexicon)
     return [
         replace(word, phonemes=_own_ipa(word.phonemes)) if word.source == "user" else word
         for word in words
     ]
+
+
+def _say_persian(word: str) -> str:
+    return _say(word, "fa", "fa").strip()
 
 
 def _own_ipa(ipa: str) -> str:

@@ -44,3 +44,17 @@ def to_ipa(reading: str, *, silent_h: bool = False, stressed: bool = True) -> st
     long_e = silent_h and reading.endswith("e")
     ipa = _BEFORE_VOWEL.sub("ov", _DIPHTHONG.sub("oː", reading)).translate(_SOUNDS)
     return ipa.replace("^", "ˈ") + "ː" * long_e
+
+
+_FROM_IPA = (
+    ("tʃ", "č"), ("dʒ", "J"), ("q1", "q"), ("ʃ", "š"), ("ʒ", "ž"), ("ɑ", "â"), ("j", "y"), ("J", "j"),
+    ("ʔ", "'"), ("ɡ", "g"), ("ɹ", "r"), ("ɾ", "r"), ("ˌ", ""), (" ", ""), ("oː", "ow"), ("ː", ""),
+)  # fmt: skip
+_NO_SOUND = re.compile("[^aâeoiubptsjčhxdzržšqfkglmnvy'w]")
+
+
+def from_ipa(ipa: str) -> str:
+    """What espeak-ng says in Persian, as a reading without its stress."""
+    for symbol, letter in _FROM_IPA:
+        ipa = ipa.replace(symbol, letter)
+    return _NO_SOUND.sub("", ipa)

@@ -9,12 +9,13 @@ from functools import lru_cache
 
 from myxtts.text.lexicon import Lexicon, is_ipa
 from myxtts.text.persian.ezafe import mark_ezafe
-from myxtts.text.persian.guess import align, guess
 from myxtts.text.persian.homographs import choose_reading, other_readings
+from myxtts.text.persian.letters import align
 from myxtts.text.persian.morphology import Known, look_up
 from myxtts.text.persian.numbers import NUMBER_WORDS
 from myxtts.text.persian.phonemes import plain, to_ipa, with_ezafe
 from myxtts.text.persian.tagger import tag
+from myxtts.text.persian.unknown import read_unknown
 from myxtts.text.words import ReadWord
 
 _SHORT = {"\u064e": "a", "\u064f": "o", "\u0650": "e"}  # fatha, damma, kasra
@@ -46,12 +47,12 @@ class _Token:
 
 
 def read_persian(
-    text: str, *, lexicon: Lexicon | None = None, say_other: Callable[[str], str] = str
+    text: str, say: Callable[[str], str], *, lexicon: Lexicon | None = None
 ) -> list[ReadWord]:
-    """Read normalised text; `say_other` gives the phonemes of words in other scripts."""
+    """Read normalised text; `say` gives the phonemes of what is in no table: espeak-ng does."""
     said: list[ReadWord] = []
     for sentence in _sentences(_joined(list(_tokens(text, lexicon)))):
-        said += _read_sentence(sentence, say_other)
+        said += _read_sentence(sentence, say)
     return said
 
 
@@ -105,7 +106,7 @@ def _sentences(tokens: list[_Token]) -> Iterator[list[_Token]]:
         yield tokens[begin:]
 
 
-def _read_sentence(tokens: Sequence[_Token], say_other: Callable[[str], str]) -> Iterator[ReadWord]:
+def _read_sentence(tokens: Sequence[_Token], say: Callable[[str], str]) -> Iterator[ReadWord]:
     words = [token.read_as for token in tokens]
     tags, likely = tag(words) or ([_plain_tag(word) for word in words], [0.0] * len(words))
     known = [look_up(t.read_as) if t.kind == "word" else None for t in tokens]
@@ -114,13 +115,13 @@ def _read_sentence(tokens: Sequence[_Token], say_other: Callable[[str], str]) ->
         if token.kind == "mark":
             yield ReadWord(token.text, token.text, "mark")
         elif token.kind == "other":
-            yield ReadWord(token.text, say_other(token.text), "espeak-ng")
+            yield ReadWord(token.text, say(token.text), "espeak-ng")
         elif token.kind == "ipa":
             ezafe = ezafes[place] or token.text.endswith(_KASRA)
             ending = ("je" if token.said[-1:] in "aɑeioːu" else "e") if ezafe else ""
             yield ReadWord(token.text, token.said + ending, "user", ezafe)
         else:
-            read = _read_word(token, words, tags, place, known[place], ezafe=ezafes[place])
+            read = _read_word(token, words, tags, place, known[place], say, ezafe=ezafes[place])
             entry = known[place]
             sure = entry is not None and (entry.ezafe or bool(entry.verb))
             doubtful = not sure and _DOUBTFUL[0] < likely[place] < _DOUBTFUL[1]
@@ -135,6 +136,7 @@ def _read_word(
     tags: Sequence[str],
     place: int,
     known: Known | None,
+    say: Callable[[str], str],
     *,
     ezafe: bool,
 ) -> ReadWord:
@@ -147,7 +149,8 @@ def _read_word(
         reading, source = known.reading, known.source
     else:
         ezafe = ezafe or (word.endswith("های") and place + 1 < len(words))
-        reading, source = guess(word.removesuffix("ی") if word.endswith("های") else word), "guess"
+        reading = read_unknown(word.removesuffix("ی") if word.endswith("های") else word, say)
+        source = "guess"
     if word in _IN_NUMBERS and _follows_number(words, place):
         reading = _IN_NUMBERS[word]
     if token.text != word:
@@ -160,7 +163,7 @@ def _read_word(
     shown = plain(reading) + (("-ye" if reading[-1:] in "aâeoiu" else "-e") if ezafe else "")
     if token.by_user:
         return ReadWord(token.text, phonemes, "user", ezafe, shown)
-    doubt = "a guess by its letters" if source == "guess" else ""
+    doubt = "guessed by espeak-ng" if source == "guess" else ""
     if others := other_readings(word, reading):
         doubt = f"or {', '.join(others)}"
     return ReadWord(token.text, phonemes, source, ezafe, shown, doubt)
