@@ -38,6 +38,7 @@ _SHORT_STEMS = frozenset(
         "پل",
     ]
 )
+_SPOKEN_OBJECT = ("و", "رو")
 _MIN_PART = 2  # letters; shorter parts of a compound are chance
 
 
@@ -66,7 +67,7 @@ _STRESSED = (
     ("گر", "gar", "gar"), ("گری", "gari", "gari"), ("چی", "či", "či"), ("بان", "bân", "bân"),
     ("ستان", "estân", "stân"), ("یت", "iyyat", "iyyat"), ("ناک", "nâk", "nâk"), ("وار", "vâr", "vâr"),
     ("زاده", "zâde", "zâde"), ("پور", "pur", "pur"), ("نژاد", "nežâd", "nežâd"), ("فر", "far", "far"),
-    ("آباد", "âbâd", "âbâd"), ("اباد", "âbâd", "âbâd"), ("گی", "egi", "egi"), ("ه", "e", "e"),
+    ("آباد", "âbâd", "âbâd"), ("اباد", "âbâd", "âbâd"), ("گی", "egi", "egi"),
     ("تا", "tâ", "tâ"), ("چه", "če", "če"), ("دان", "dân", "dân"), ("کده", "kade", "kade"),
     ("سازی", "sâzi", "sâzi"), ("ساز", "sâz", "sâz"), ("بندی", "bandi", "bandi"), ("گذاری", "gozâri", "gozâri"),
     ("رسانی", "resâni", "resâni"), ("شناسی", "šenâsi", "šenâsi"), ("شناس", "šenâs", "šenâs"),
@@ -84,14 +85,14 @@ _UNSTRESSED = (
     ("ایم", "im", "'im"), ("اید", "id", "'id"), ("ای", "i", "'i"),
     ("یم", "im", "yam"), ("یت", "iyat", "yat"), ("یش", "yaš", "yaš"), ("یمان", "yemân", "yemân"),
     ("یتان", "yetân", "yetân"), ("یشان", "yešân", "yešân"), ("ید", "id", "'id"), ("ند", "and", "and"),
-    ("ست", "st", "st"), ("و", "o", "ro"), ("ه", "e", "e"), ("رو", "ro", "ro"), ("ین", "in", "in"),
+    ("ست", "st", "st"), ("و", "o", "ro"), ("ه", "e", "e"), ("رو", "ro", "ro"),
 )  # fmt: skip
 _PREFIXES = (
     ("نا", "nâ"), ("بی", "bi"), ("هم", "ham"), ("پیش", "piš"), ("پر", "por"), ("کم", "kam"), ("غیر", "qeyre"),
     ("ضد", "zedde"), ("باز", "bâz"), ("فرا", "farâ"), ("خوش", "xoš"), ("بد", "bad"), ("نیم", "nim"),
-    ("تک", "tak"), ("چند", "čand"), ("دو", "do"), ("سه", "se"), ("با", "bâ"), ("ابر", "abar"), ("به", "be"),
+    ("تک", "tak"), ("چند", "čand"), ("با", "bâ"), ("ابر", "abar"),
     ("پس", "pas"), ("زیر", "zir"), ("میان", "miyân"), ("بین", "beyn"), ("نو", "now"), ("سر", "sar"),
-    ("آنتی", "ânti"), ("پسا", "pasâ"), ("خود", "xod"), ("یک", "yek"), ("دست", "dast"), ("ال", "al"),
+    ("آنتی", "ânti"), ("پسا", "pasâ"), ("خود", "xod"), ("یک", "yek"), ("دست", "dast"),
 )  # fmt: skip
 
 
@@ -111,7 +112,7 @@ def _look_up(word: str) -> Known | None:
             own[bare], "lexicon", verb=stem, surely_verb=bool(stem and verb and verb.certain)
         )
     for ending, said in _ORDER:
-        if bare.endswith(ending) and bare.removesuffix(ending) in NUMBER_WORDS:
+        if bare.endswith(ending) and bare.removesuffix(ending) in NUMBER_WORDS - {"سه"}:
             return Known(own[bare.removesuffix(ending)] + said, "rules")
     written = _written_ezafe(word)
     if written is not None:
@@ -210,6 +211,8 @@ def _inflected_once(bare: str, table: dict[str, str]) -> str | None:
 def _stem(bare: str, table: dict[str, str], *, without: str) -> str | None:
     """The reading of what stands before an ending; a stem of two letters is chance."""
     rest = bare[: -len(without)]
+    if without in _SPOKEN_OBJECT and len(rest) <= _MIN_PART + 1:  # جارو is no `جا رو`
+        return None
     if not bare.endswith(without) or (len(rest) <= _MIN_PART and rest not in _SHORT_STEMS):
         return None
     return table.get(rest)
