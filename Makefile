@@ -41,6 +41,7 @@ bench: $(VENV)/installed ## Measure all that can be measured here, and read what
 	@$(BIN)/python -m benchmarks.estimate
 	@$(BIN)/python -m benchmarks.advice
 	@$(BIN)/python -m benchmarks.scale
+	@$(BIN)/python -m benchmarks.persian
 	@$(BIN)/python -m benchmarks.gpu_readiness
 
 clean: ## Remove the environment and caches
@@ -54,7 +55,7 @@ $(VENV)/installed: pyproject.toml constraints.txt $(if $(VENV_RUNS),,FORCE)
 	@$(if $(VENV_RUNS),:,$(PYTHON) -m venv --clear $(VENV)) || { \
 	  echo "  try: install your system's venv package, for example: apt-get install python3-venv"; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-	  --editable ".[dev,demo,eval]"
+	  --editable ".[dev,demo,eval,persian]"
 	@touch $@
 
 FORCE:

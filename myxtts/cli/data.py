@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from myxtts.cli.data_text import text
 from myxtts.cli.output import Debug, echo, make_console, start_logging
 from myxtts.config.commands import where_programs_are
 from myxtts.errors import MyXTTSError
@@ -22,7 +23,10 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+app.command()(text)
+
 NAME_LENGTH = 40
+MAX_GUESSED = 20  # words shown
 DETAIL_LENGTH = 160
 ReportLanguage = Literal["en", "fa"]
 
@@ -38,7 +42,7 @@ def check(
         str, typer.Option(metavar="auto|characters|phonemes", help="What reads the texts.")
     ] = "auto",
     lexicon: Annotated[
-        Path | None, typer.Option(help="Pronunciations: word, tab, how it is said.")
+        Path | None, typer.Option(help="Pronunciations: word, tab or comma, how it is said.")
     ] = None,
     max_mel_frames: Annotated[
         int, typer.Option(min=1, help="Longest clip in mel frames (1024, about 12 s).")
@@ -96,7 +100,7 @@ def check(
             on_clip=lambda: progress.advance(bar),
         )
     manifest, found, reader = prepared.manifest, prepared.verdicts, prepared.tokenizer
-    summary = summarise(manifest, found, reader.unknown_counts)
+    summary = summarise(manifest, found, reader.unknown_counts, reader.guessed_counts)
     _print(summary, reader, console)
     if summary.kept:
         echo("\n" + plan_batches(prepared.table(), config).describe())
@@ -181,6 +185,10 @@ def _print(summary: DataSummary, reader: Any, console: Any) -> None:
     if symbols:
         shown = ", ".join(f"{s!r} (U+{ord(s[0]):04X}) x {n}" for s, n in symbols)
         echo(f"Symbols the {reader.kind} tokenizer does not know: {shown}")
+    if guessed := summary.guessed_words:
+        shown = ", ".join(f"{_short(word)} x {n}" for word, n in guessed.most_common(MAX_GUESSED))
+        echo(f"Words whose reading was guessed ({len(guessed)}), most frequent first: {shown}")
+        echo("  try: give the wrong ones a pronunciation in a lexicon (--lexicon)")
     for ids, what in (
         (summary.clipped, "are clipped (samples at the ceiling)"),
         (summary.mostly_silent, "are mostly silent"),

@@ -49,6 +49,7 @@ class DataSummary:
     cancelling: list[str] = field(default_factory=list)  # channels that cancel each other out
     speaker_minutes: dict[str, float] = field(default_factory=dict)
     bad_rows: list[str] = field(default_factory=list)  # what is wrong with the first of them
+    guessed_words: Counter[str] = field(default_factory=Counter)  # no table or rule could read them
 
     def reasons(self) -> list[tuple[str, int, str, str]]:
         """Rows of reason, count, example ids and remedy, the most frequent first."""
@@ -60,7 +61,10 @@ class DataSummary:
 
 
 def summarise(
-    manifest: Manifest, verdicts: list[Verdict], unknown_symbols: Counter[str]
+    manifest: Manifest,
+    verdicts: list[Verdict],
+    unknown_symbols: Counter[str],
+    guessed_words: Counter[str] | None = None,
 ) -> DataSummary:
     """Count everything once."""
     dropped: dict[str, list[str]] = {}
@@ -99,6 +103,7 @@ def summarise(
         cancelling=cancelling,
         speaker_minutes=minutes,
         bad_rows=bad_rows,
+        guessed_words=guessed_words or Counter(),
     )
     assert summary.kept + sum(map(len, dropped.values())) == summary.listed
     return summary

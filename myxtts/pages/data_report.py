@@ -17,6 +17,7 @@ from myxtts.pages.page import Language, Page
 from myxtts.pages.render import render, write_page
 
 MAX_ROWS = 20  # speakers, languages or symbols shown
+GUESSED_REMEDY = "Give the wrong ones a pronunciation in a lexicon (--lexicon)."
 MAX_NAME = 80  # characters of a file's or speaker's name shown
 
 
@@ -47,6 +48,11 @@ def write_report(
             (_symbol(symbol), page.number(count), page.say("{}", _code_points(symbol)))
             for symbol, count in summary.unknown_symbols.most_common(MAX_ROWS)
         ],
+        guessed=[
+            (_short(word), page.number(count))
+            for word, count in summary.guessed_words.most_common(MAX_ROWS)
+        ],
+        guessed_remedy=_way_out(page, GUESSED_REMEDY),
         enough=_enough(page, summary),
         warnings=[(page.say(k), page.number(len(v)), _names(v)) for k, v in found.items() if v],
     )

@@ -1,7 +1,8 @@
 """A pronunciation dictionary: how names and rare words are to be said.
 
-Each line of the file is `word<TAB>pronunciation`. The pronunciation is a respelling ("Nguyen",
-"win") or IPA between slashes ("/wˈɪn/"); a line that starts with # is a comment.
+Each line of the file is `word<TAB>pronunciation`, or `word,pronunciation`. The pronunciation is a
+respelling ("Nguyen", "win") or IPA between slashes ("/wˈɪn/"); a line that starts with # is a
+comment.
 """
 
 from __future__ import annotations
@@ -68,11 +69,12 @@ class Lexicon:
         for number, line in enumerate(text.split("\n"), start=1):
             if not line.strip() or line.lstrip().startswith("#"):
                 continue
-            word, *rest = (part.strip() for part in line.split("\t"))
+            mark = "\t" if "\t" in line else ","  # a spreadsheet saves commas
+            word, *rest = (part.strip() for part in line.split(mark))
             if len(rest) != 1 or not word or not rest[0].strip("/ "):
                 raise DataError(
                     f"{path}, line {number}: {line.strip()!r} is not word<TAB>pronunciation.",
-                    "one word, one tab, one pronunciation",
+                    "one word, one tab or comma, one pronunciation",
                 )
             key = word.casefold()
             if key in lines:
@@ -103,21 +105,35 @@ class Lexicon:
 
     def pieces(self, text: str) -> list[tuple[str, bool]]:
         """Cut the text, words replaced, into (piece, is it IPA)."""
-        tokens = _tokens(text)
-        folded = [token.casefold() for token in tokens]
         pieces: list[tuple[str, bool]] = []
         plain: list[str] = []
-        position = 0
-        while position < len(tokens):
-            words, said = self._match(folded, position) or ([tokens[position]], tokens[position])
-            position += len(words)
-            if is_ipa(said):
+        for written, said in self.spans(text):
+            if said is not None and is_ipa(said):
                 pieces += [("".join(plain), False), (said[1:-1].strip(), True)]
                 plain = []
             else:
-                plain.append(said)
+                plain.append(written if said is None else said)
         pieces.append(("".join(plain), False))
         return [piece for piece in pieces if piece[0]]
+
+    def spans(self, text: str) -> list[tuple[str, str | None]]:
+        """Cut the text into (what is written, how the lexicon says it, or None)."""
+        tokens = _tokens(text)
+        folded = [token.casefold() for token in tokens]
+        spans: list[tuple[str, str | None]] = []
+        plain: list[str] = []
+        position = 0
+        while position < len(tokens):
+            found = self._match(folded, position)
+            if found is None:
+                plain.append(tokens[position])
+                position += 1
+                continue
+            end = position + len(found[0])
+            spans += [("".join(plain), None), ("".join(tokens[position:end]), found[1])]
+            plain, position = [], end
+        spans.append(("".join(plain), None))
+        return [span for span in spans if span[0]]
 
     def _match(self, folded: list[str], position: int) -> tuple[list[str], str] | None:
         for words, said in self._index.get(folded[position], ()):

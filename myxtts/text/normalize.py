@@ -14,6 +14,7 @@ from typing import NamedTuple
 from num2words import num2words
 
 from myxtts.text.languages import check_language
+from myxtts.text.persian.spoken import speak_signs
 
 
 def normalize_text(text: str, language: str) -> str:
@@ -22,6 +23,8 @@ def normalize_text(text: str, language: str) -> str:
     clean = _clean(text, language)
     if language == "en":
         spoken = _speak_english(clean)
+    elif language == "fa":
+        spoken = speak_signs(clean)
     elif language in _STYLES and _DIGIT.search(clean):
         spoken = _speak_numbers(clean, language)
     else:
@@ -126,22 +129,14 @@ _STYLES: dict[str, _Style] = {
     "ja": _Style(",", ".", "点", "マイナス", "パーセント", spaced=False),
     "hu": _Style(" ", ",", "vessző", "mínusz", "százalék"),
     "ko": _Style(",", ".", "점", "마이너스", "퍼센트", spaced=False),
-    "fa": _Style(",", ".", "ممیز", "منفی", "درصد"),
 }
 _DIGIT = re.compile("[0-9]")
 _MAX_DIGITS = 15  # num2words knows names up to here in all of them; longer ones are codes anyway
 _LEADING_PERCENT = re.compile(r"(?<![0-9])%([0-9]+(?:[.,][0-9]+)*)(?!%)")
-_PERSIAN_ORDINAL = re.compile("(?<![0-9.,])([0-9]{1,9})\u200c?(?:ا?م|مین|امین)(?!\\w)")
-_PERSIAN_CURRENCY = re.compile(r"([$€£]) ?([0-9][0-9,]*(?:\.[0-9]+)?)")
-_PERSIAN_MONEY = {"$": "دلار", "€": "یورو", "£": "پوند"}
 
 
 def _speak_numbers(text: str, language: str) -> str:
-    if language == "fa":
-        text = _PERSIAN_ORDINAL.sub(_persian_ordinal, text)
-        text = _PERSIAN_CURRENCY.sub(lambda m: f"{m[2]} {_PERSIAN_MONEY[m[1]]}", text)
-        text = _LEADING_PERCENT.sub(r"\1%", text)
-    elif language == "tr":
+    if language == "tr":
         text = _LEADING_PERCENT.sub(r"yüzde \1", text)
     style = _STYLES[language]
 
@@ -184,14 +179,6 @@ def _integer_words(digits: str, language: str, *, to: str = "cardinal") -> str:
         return " ".join(_integer_words(digit, language) for digit in digits)
     words: str = num2words(int(digits), lang=language, to=to)
     return words.replace(",", "").replace(" oh-", " oh ")  # no pause within a number
-
-
-def _persian_ordinal(match: re.Match[str]) -> str:
-    words = num2words(int(match[1]), lang="fa", to="ordinal")
-    if words.endswith("سیم"):  # num2words forgets the alef that thirty needs
-        words = words.removesuffix("م") + "\u200cام"
-    words += "ین" if match[0].endswith("مین") else ""
-    return _set_apart(match, words, True)
 
 
 def _set_apart(match: re.Match[str], words: str, spaced: bool) -> str:

@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -19,6 +20,8 @@ from myxtts.text import espeak
 from myxtts.text.languages import check_language
 from myxtts.text.lexicon import Lexicon, is_ipa
 from myxtts.text.normalize import normalize_text
+from myxtts.text.persian.reader import read_persian
+from myxtts.text.words import ReadWord
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +44,8 @@ _PHONEME_BLOCKS = (
 )
 PHONEMES = tuple("".join(_PHONEME_BLOCKS))
 """Every symbol of IPA and of what espeak-ng says for all our languages, in decomposed form."""
+
+_KNOWN_PHONEMES = frozenset(PHONEMES)
 
 ESPEAK_VOICES = {"en": "en-us", "zh-cn": "cmn"}  # the other tags name their voice themselves
 
@@ -68,6 +73,7 @@ class Tokenizer(Protocol):
     kind: str
     symbols: tuple[str, ...]
     unknown_counts: Counter[str]
+    guessed_counts: Counter[str]
 
     @property
     def vocab_size(self) -> int: ...  # noqa: D102
@@ -95,6 +101,7 @@ class _SymbolTokenizer:
         self.symbols = symbols
         self.lexicon = lexicon
         self.unknown_counts: Counter[str] = Counter()
+        self.guessed_counts: Counter[str] = Counter()  # words no table or rule could read
         self._ids = {symbol: i for i, symbol in enumerate(symbols) if i >= len(_SPECIAL)}
 
     @property
@@ -202,7 +209,10 @@ class CharacterTokenizer(_SymbolTokenizer):
 
 
 class PhonemeTokenizer(_SymbolTokenizer):
-    """IPA by espeak-ng, with the marks , . ? ! ; : kept, from which pauses are learned."""
+    """IPA by espeak-ng, with the marks , . ? ! ; : kept, from which pauses are learned.
+
+    Persian has a reader of its own, which says the same symbols.
+    """
 
     kind = "phonemes"
 
@@ -215,19 +225,83 @@ class PhonemeTokenizer(_SymbolTokenizer):
         """Return the IPA of the text with its punctuation."""
         language = check_language(language)
         text = normalize_text(text, language)
+        if language == "fa":
+            return self._transcribe_persian(text)
         pieces = (
             self.lexicon.for_language(language).pieces(text) if self.lexicon else [(text, False)]
         )
         said, after_ipa = "", False
         for piece, in_ipa in pieces:
             if in_ipa:
-                said = f"{said} {unicodedata.normalize('NFD', piece).translate(_IPA_SPELLING)}"
+                said = f"{said} {_own_ipa(piece)}"
             else:
                 if after_ipa and language == "en" and _POSSESSIVE.match(piece):
                     said, piece = said + _possessive_ending(said), piece[2:]
                 said += _say(piece, language, ESPEAK_VOICES.get(language, language))
             after_ipa = in_ipa
         return " ".join(said.split())
+
+    def _transcribe_persian(self, text: str) -> str:
+        said = ""
+        own = self.lexicon.for_language("fa") if self.lexicon else None
+        for word in read_persian_words(text, own):
+            if word.is_mark:
+                mark = word.text.translate(_PAUSES)
+                said += "" if said.endswith(mark) else mark
+            else:
+                said += f" {word.phonemes}"
+                if word.source == "guess":
+                    self.guessed_counts[word.text] += 1
+        return " ".join(said.split())
+
+
+def read_words(text: str, language: str, lexicon: Lexicon | None = None) -> list[ReadWord]:
+    """What the phonemes tokenizer will say of a raw text, word by word.
+
+    Outside Persian espeak-ng reads each word by itself, so that links between words are not shown.
+    """
+    language = check_language(language)
+    text = normalize_text(text, language)
+    own = lexicon.for_language(language) if lexicon else None
+    if language == "fa":
+        return read_persian_words(text, own)
+    voice = ESPEAK_VOICES.get(language, language)
+    read: list[ReadWord] = []
+    for written, said in own.spans(text) if own else [(text, None)]:
+        if said is not None and is_ipa(said):
+            read.append(ReadWord(written, _own_ipa(said[1:-1].strip()), "user"))
+            continue
+        for i, part in enumerate(_PAUSE.split(written if said is None else said)):
+            if i % 2:
+                read.append(ReadWord(part, part.translate(_PAUSES), "mark"))
+                continue
+            for word in part.split():
+                phonemes = _say(word, language, voice).strip()
+                source = "espeak-ng" if said is None else "user"
+                read.append(ReadWord(word, phonemes, source, doubt=_unknown(phonemes)))
+    return [word for word in read if word.phonemes]
+
+
+def _unknown(phonemes: str) -> str:
+    strange = sorted(set(phonemes) - _KNOWN_PHONEMES)
+    return f"unknown: {' '.join(strange)}" if strange else ""
+
+
+def read_persian_words(text: str, lexicon: Lexicon | None) -> list[ReadWord]:
+    """Normalised Persian, word by word; words in other letters are read by espeak-ng."""
+    words = read_persian(text, _say_persian, lexicon=lexicon)
+    return [
+        replace(word, phonemes=_own_ipa(word.phonemes)) if word.source == "user" else word
+        for word in words
+    ]
+
+
+def _say_persian(word: str) -> str:
+    return _say(word, "fa", "fa").strip()
+
+
+def _own_ipa(ipa: str) -> str:
+    return unicodedata.normalize("NFD", ipa).translate(_IPA_SPELLING)
 
 
 def _say(text: str, language: str, voice: str) -> str:

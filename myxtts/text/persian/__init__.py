@@ -1,0 +1,1 @@
+"""Persian read as a native reader reads it: numbers in words, short vowels, ezafe."""
