@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from myxtts.cli.output import Debug, echo, quiet_native_output, start_logging
-from myxtts.cli.setting_flags import ConfigFile, Given, load_settings, setting_flags
+from myxtts.cli.setting_flags import (
+    ConfigFile,
+    Given,
+    load_settings,
+    named_settings,
+    setting_flags,
+)
 from myxtts.config.fields import GROUPS
 from myxtts.errors import ConfigError
 
@@ -46,6 +52,7 @@ def train(
         return
     _check_data(settings)
     check_machine(settings.data.device_request())
+    _choose_start(settings, named_settings(config, given))
     _train(settings)
 
 
@@ -68,6 +75,19 @@ def _check_data(settings: XTTSConfig) -> None:
                 f"The data folder {folder} does not exist.",
                 f"check the path given with --{name}-data",
             )
+
+
+def _choose_start(settings: XTTSConfig, given: set[str]) -> None:
+    """From the base voice or from nothing, by how much was recorded; a run that goes on has it."""
+    from myxtts.data.recorded import recorded_minutes
+    from myxtts.training.recipe import choose_start
+
+    training = settings.training
+    goes_on = (training.checkpoint_dir / "checkpoints").is_dir() and training.resume != "reset"
+    if goes_on or settings.data.train_data is None:
+        return
+    for line in choose_start(settings, minutes=recorded_minutes(settings.data), given=given):
+        echo(line)
 
 
 def _train(settings: XTTSConfig) -> None:

@@ -62,6 +62,7 @@ class ReportContent:
     measured_after: float | None = None
     alone: Mapping[str, float] = field(default_factory=dict)  # seconds a batch
     trace: str = ""  # the file that Perfetto opens
+    run: Path | None = None  # whose voice can be heard
 
 
 def content_of(source: Path | Profile) -> ReportContent:
@@ -166,6 +167,7 @@ def _of_run(folder: Path, history: RunHistory) -> ReportContent:
         loss=history.losses,
         validation=history.validation,
         trace=TRACE_FILE if spans else "",
+        run=folder,
     )
 
 
