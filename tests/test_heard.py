@@ -35,6 +35,14 @@ def test_a_run_of_any_length_has_a_few_occasions(total):
     assert found[-1] >= total - TIMES_IN_A_RUN
 
 
+def test_what_was_heard_is_not_heard_again_where_a_run_goes_on_or_gets_longer():
+    occasions = Occasions(None)
+    assert not occasions.is_due(1001, total=2000)  # resumed
+    assert occasions.is_due(1200, total=2000)
+    assert not any(occasions.is_due(step, total=2200) for step in range(1201, 1320))
+    assert occasions.is_due(1760, total=2200)
+
+
 def test_a_short_run_has_its_end_only():
     assert due_steps(Occasions(None), LEAST_STEPS - 1) == []
     assert due_steps(Occasions(None), 250) == [100, 200]

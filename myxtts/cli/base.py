@@ -132,7 +132,9 @@ def base_config(corpus: Path, run: Path, *, size: ModelSize, steps: int, seed: i
 
 @app.command()
 def export(
-    made: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `myxtts base train` made.")],
+    made: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder that `myxtts base train` made.")
+    ],
     out: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to make or replace.")],
     numbers: Annotated[
         Path | None,

@@ -183,10 +183,10 @@ class TrainingConfig(PresetSettings):
     )
     validation_steps: PositiveInt | None = setting(
         None,
-        "Steps between validations. Without it there are eight in a run, and none is longer than "
-        "half an hour away; where a run may stop early, only the eight.",
-        fa="فاصلهٔ اعتبارسنجی‌ها بر حسب گام. اگر داده نشود هر اجرا هشت اعتبارسنجی دارد و بین دو "
-        "تای آن‌ها بیش از نیم ساعت نمی‌گذرد؛ اگر توقف زودهنگام روشن باشد فقط همان هشت تا.",
+        "Steps between validations. Without it there are five in a run, and none is longer than "
+        "half an hour away; where a run may stop early, only the five.",
+        fa="فاصلهٔ اعتبارسنجی‌ها بر حسب گام. اگر داده نشود هر اجرا پنج اعتبارسنجی دارد و بین دو "
+        "تای آن‌ها بیش از نیم ساعت نمی‌گذرد؛ اگر توقف زودهنگام روشن باشد فقط همان پنج تا.",
         le=1_000_000_000,
     )
     early_stopping_patience: PositiveInt | None = setting(
@@ -210,9 +210,9 @@ class TrainingConfig(PresetSettings):
     )
     sample_steps: PositiveInt | None = setting(
         None,
-        "Steps between sentences to listen to. Without it there are eight times in a run, and "
+        "Steps between sentences to listen to. Without it there are five times in a run, and "
         "none is longer than half an hour away.",
-        fa="فاصلهٔ ساختن نمونه‌های شنیدنی بر حسب گام. اگر داده نشود هشت بار در هر اجرا، و بین دو "
+        fa="فاصلهٔ ساختن نمونه‌های شنیدنی بر حسب گام. اگر داده نشود پنج بار در هر اجرا، و بین دو "
         "بار بیش از نیم ساعت نمی‌گذرد.",
         le=1_000_000_000,
     )

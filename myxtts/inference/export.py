@@ -79,6 +79,7 @@ def export_voice(
     voice = load_voice(source)
     contents = _contents(voice, name=target.name, half=card is not None)
     if card is not None:
+        del contents[README_FILE]  # the card says more
         contents[CARD_FILE] = (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode()
     partial = target.with_name(f".tmp-{target.name}-{os.getpid()}")
     replaced = target.with_name(f".tmp-replaced-{target.name}-{os.getpid()}")
