@@ -7,13 +7,16 @@ import shutil
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from myxtts import base
 from myxtts.config.config import ModelConfig, XTTSConfig
 from myxtts.config.presets import MODEL_SIZES
 from myxtts.data.recorded import recorded_minutes
 from myxtts.errors import DataError
-from myxtts.inference.voice_files import load_voice
+from myxtts.inference.base_card import make_card
+from myxtts.inference.export import export_voice
+from myxtts.inference.voice_files import WEIGHTS_FILE, load_voice
 from myxtts.models.xtts import XTTS
 from myxtts.text.languages import LANGUAGES
 from myxtts.text.tokenizers import PHONEMES
@@ -21,7 +24,9 @@ from myxtts.training import setup
 from myxtts.training.fine_tuning import SYMBOLS, load_matching_weights
 from myxtts.training.recipe import MOST_MINUTES, choose_recipe, choose_start
 from tests.runs import make_clips
+from tests.support import ROOT
 
+MADE_BEFORE = ROOT / "tests" / "fixtures" / "made_before"
 MOST_MB = {"tiny": 5.0, "small": 15.0}
 
 
@@ -88,12 +93,40 @@ def test_a_size_without_one_is_refused_with_the_size_that_has_it():
     assert setup.fine_tuning_source(config(), None) is None
 
 
+def test_one_is_exported_in_half_precision_with_a_card_made_from_its_run(tmp_path):
+    made = tmp_path / "made"
+    shutil.copytree(MADE_BEFORE / "run", made / "run")
+    facts = {"sources": {"espeak-ng": {"clips": 3}}, "espeak_ng": "1.52", "settings": {"seed": 7}}
+    (made / "corpus").mkdir()
+    (made / "corpus" / "base_corpus.json").write_text(json.dumps(facts), encoding="utf-8")
+    numbers = tmp_path / "numbers.json"
+    numbers.write_text('{"words": {"unseen words": 0.5}}', encoding="utf-8")
+    card = make_card(made, numbers=numbers, notes=["from somewhere"])
+    assert (card["steps"], card["heard"], card["notes"]) == (
+        5,
+        facts["sources"],
+        ["from somewhere"],
+    )
+    assert card["numbers"]["words"] == {"unseen words": 0.5}
+    out = export_voice(made / "run", tmp_path / "voice", card=card)
+    assert {file.name for file in out.iterdir()} == {"card.json", "config.json", WEIGHTS_FILE}
+    half = load_file(out / WEIGHTS_FILE)
+    assert {str(array.dtype) for array in half.values()} == {"float16"}
+    whole, loaded = load_voice(made / "run"), load_voice(out)
+    for name, array in whole.weights.items():
+        np.testing.assert_allclose(loaded.weights[name], array, rtol=1e-3, atol=1e-6)
+    assert loaded.speakers == ()
+    export_voice(made / "run", out, card=card)  # replaces its own
+    with pytest.raises(DataError, match="facts for the card"):
+        make_card(tmp_path / "nothing", numbers=None, notes=[])
+
+
 # -- what `train` starts from, and how long --
 
 
 def test_minutes_of_recordings_start_from_it_in_its_size_with_a_recipe():
     settings = config()
-    said = choose_start(settings, minutes=12.0, given=())
+    said = choose_start(settings, given=(), measure=lambda: 12.0)
     assert "base voice (tiny), with 12.0 minutes" in said[0]
     assert "--init-from none" in said[0]
     recipe = choose_recipe(12.0)
@@ -115,7 +148,7 @@ def test_what_was_chosen_is_left_alone():
         model={"size": "tiny"}, training={"epochs": 3, "learning_rate": 0.002, "ema_decay": 0.9}
     )
     given = ["model.size", "training.epochs", "training.learning_rate", "training.ema_decay"]
-    assert len(choose_start(settings, minutes=600.0, given=given)) == 1
+    assert len(choose_start(settings, given=given, measure=lambda: 600.0)) == 1
     assert settings.training.max_steps is None
     assert (settings.training.learning_rate, settings.training.ema_decay) == (0.002, 0.9)
     assert str(settings.training.init_from) == "base"  # the size was chosen, and has one
@@ -132,17 +165,21 @@ def test_what_was_chosen_is_left_alone():
 def test_where_it_does_not_fit_a_run_starts_from_nothing_and_says_why(model, minutes, given, why):
     settings = config(model=model)
     before = settings.model_copy(deep=True)
-    (said,) = choose_start(settings, minutes=minutes, given=given)
+    (said,) = choose_start(settings, given=given, measure=lambda: minutes)
     assert said.startswith("Starting from nothing")
     assert why in said
     assert settings == before
+
+
+def never() -> float:
+    raise AssertionError("nobody looks at every clip for nothing")
 
 
 @pytest.mark.parametrize("asked", ["none", "runs/mine"])
 def test_another_start_is_not_touched(asked):
     settings = config(training={"init_from": asked})
     before = settings.model_copy(deep=True)
-    assert choose_start(settings, minutes=1.0, given=["training.init_from"]) == []
+    assert choose_start(settings, given=["training.init_from"], measure=never) == []
     assert settings == before
 
 

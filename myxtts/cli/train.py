@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from myxtts.cli.output import Debug, echo, quiet_native_output, start_logging
+from myxtts.cli.output import Debug, echo, make_console, quiet_native_output, start_logging
 from myxtts.cli.setting_flags import (
     ConfigFile,
     Given,
@@ -79,6 +79,8 @@ def _check_data(settings: XTTSConfig) -> None:
 
 def _choose_start(settings: XTTSConfig, given: set[str]) -> None:
     """From the base voice or from nothing, by how much was recorded; a run that goes on has it."""
+    from rich.progress import Progress
+
     from myxtts.data.recorded import recorded_minutes
     from myxtts.training.recipe import choose_start
 
@@ -86,7 +88,17 @@ def _choose_start(settings: XTTSConfig, given: set[str]) -> None:
     goes_on = (training.checkpoint_dir / "checkpoints").is_dir() and training.resume != "reset"
     if goes_on or settings.data.train_data is None:
         return
-    for line in choose_start(settings, minutes=recorded_minutes(settings.data), given=given):
+
+    def measure() -> float:
+        with Progress(console=make_console(stderr=True), transient=True) as progress:
+            bar = progress.add_task("Reading clips", total=None)
+            return recorded_minutes(
+                settings.data,
+                on_list=lambda clips: progress.update(bar, total=clips),
+                on_clip=lambda: progress.advance(bar),
+            )
+
+    for line in choose_start(settings, given=given, measure=measure):
         echo(line)
 
 

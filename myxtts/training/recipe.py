@@ -6,7 +6,7 @@ the user chose is left alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,17 +39,25 @@ def choose_recipe(minutes: float) -> Recipe:
     return next(recipe for recipe in RECIPES if minutes <= recipe.minutes)
 
 
-def choose_start(config: XTTSConfig, *, minutes: float, given: Collection[str]) -> list[str]:
+def choose_start(
+    config: XTTSConfig, *, given: Collection[str], measure: Callable[[], float]
+) -> list[str]:
     """Settle what the user left open, in place; returns what to say of it.
 
-    `given` are the dotted names of the settings that the user chose.
+    `given` are the dotted names of the settings that the user chose, and `measure` tells the
+    minutes of recordings: it is asked only where they matter, for it looks at every clip.
     """
     asked = None if config.training.init_from is None else str(config.training.init_from)
     if asked not in (None, BASE):
         return []
-    reason = None if asked == BASE else _why_not(config, minutes=minutes, given=given)
-    if reason is not None:
+    if asked is None and (reason := _why_not(config, given)):
         return [f"Starting from nothing: {reason}"]
+    minutes = measure()
+    if asked is None and "model.size" not in given and minutes > MOST_MINUTES:
+        return [
+            f"Starting from nothing: {minutes:.0f} minutes of recordings are enough for a voice of "
+            f"its own (--init-from {BASE} starts from the base voice)"
+        ]
     if "model.size" not in given:
         config.model.size = base_sizes()[0]  # type: ignore[assignment]
     config.training.init_from = Path(BASE)
@@ -60,24 +68,20 @@ def choose_start(config: XTTSConfig, *, minutes: float, given: Collection[str]) 
     return lines + _apply(config, choose_recipe(minutes), given)
 
 
-def _why_not(config: XTTSConfig, *, minutes: float, given: Collection[str]) -> str | None:
-    """What speaks against the base voice, where nobody asked for it."""
-    sizes = base_sizes()
+def _why_not(config: XTTSConfig, given: Collection[str]) -> str:
+    """What speaks against the base voice, where nobody asked for it; nothing if it is empty."""
+    sizes, size = base_sizes(), config.model.size
     if not sizes:
         return "this installation holds no base voice"
-    size = config.model.size
     if "model.size" in given and size not in sizes:
         return f"there is no base voice of the size {size} (--model-size {sizes[0]} has one)"
-    widths = MODEL_SIZES[size]
-    if any(f"model.{name}" in given and getattr(config.model, name) != widths[name]
-           for name in widths):  # fmt: skip
+    own = size if "model.size" in given else sizes[0]
+    if any(
+        f"model.{name}" in given and getattr(config.model, name) != width
+        for name, width in MODEL_SIZES[own].items()
+    ):
         return "the base voice has other widths"
-    if "model.size" not in given and minutes > MOST_MINUTES:
-        return (
-            f"{minutes:.0f} minutes of recordings are enough for a voice of its own "
-            f"(--init-from {BASE} --model-size {sizes[0]} starts from the base voice)"
-        )
-    return None
+    return ""
 
 
 def _apply(config: XTTSConfig, recipe: Recipe, given: Collection[str]) -> list[str]:
