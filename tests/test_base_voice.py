@@ -14,8 +14,11 @@ from myxtts.config.config import ModelConfig, XTTSConfig
 from myxtts.config.presets import MODEL_SIZES
 from myxtts.data.recorded import recorded_minutes
 from myxtts.errors import DataError
+from myxtts.features.audio import SAMPLE_RATE
 from myxtts.inference.base_card import make_card
 from myxtts.inference.export import export_voice
+from myxtts.inference.synthesizer import Synthesizer
+from myxtts.inference.timbre import correction, speech_spectrum
 from myxtts.inference.voice_files import WEIGHTS_FILE, load_voice
 from myxtts.models.xtts import XTTS
 from myxtts.text.languages import LANGUAGES
@@ -119,6 +122,35 @@ def test_one_is_exported_in_half_precision_with_a_card_made_from_its_run(tmp_pat
     export_voice(made / "run", out, card=card)  # replaces its own
     with pytest.raises(DataError, match="facts for the card"):
         make_card(tmp_path / "nothing", numbers=None, notes=[])
+
+
+def test_speech_is_moved_to_the_references_average_spectrum_and_keeps_its_loudness():
+    rng = np.random.default_rng(0)
+    mel = rng.normal(-4, 1, [200, 80]).astype(np.float32)
+    darker = mel - np.linspace(0, 3, 80, dtype=np.float32)
+    pause = np.full([50, 80], -11.5, np.float32)
+    wanted = speech_spectrum([np.concatenate([darker, pause])])
+    np.testing.assert_allclose(wanted, speech_spectrum([darker]), atol=1e-5)  # pauses do not count
+    moved = mel + correction(wanted, mel, usual=speech_spectrum([mel]))
+    assert abs(float(moved.mean() - mel.mean())) < 0.05
+    shape = speech_spectrum([moved]) - wanted
+    assert float(shape.std()) < 0.2 < float((speech_spectrum([mel]) - wanted).std())
+
+
+def test_only_the_base_voice_is_moved_unasked(voice):
+    assert voice.is_base
+    assert Synthesizer(voice).timbre == 1.0
+    plain = Synthesizer(voice, timbre=0.0)
+    time = np.arange(3 * SAMPLE_RATE) / SAMPLE_RATE
+    hum = sum(np.sin(2 * np.pi * 140 * k * time) / k for k in range(1, 12)) * 0.1
+    heard = plain.listen((hum, SAMPLE_RATE))
+    first, again = (plain.perform(["Good day."], voice=heard)[0].mel for _ in range(2))
+    plain.timbre = 1.0
+    moved = plain.perform(["Good day."], voice=heard)[0].mel
+    np.testing.assert_array_equal(first, again)
+    off = moved - first
+    assert np.abs(off).max() > 0.1
+    np.testing.assert_allclose(off, np.broadcast_to(off[:1], off.shape), atol=1e-4)
 
 
 # -- what `train` starts from, and how long --

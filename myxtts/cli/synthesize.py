@@ -77,6 +77,15 @@ def synthesize(
     pitch_shift: Annotated[
         float, typer.Option(metavar="SEMITONES", help="Higher, or lower below 0.")
     ] = 0.0,
+    timbre: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="How far the average spectrum is moved to the reference's, from 0 to 1; default: "
+            "1 with the base voice, else 0.",
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option(min=0, help="Another take of voices with the flow head.")
     ] = 0,
@@ -119,7 +128,7 @@ def synthesize(
     from myxtts.pipeline.hardware import HARDWARE
 
     HARDWARE.hide_gpus()  # fast enough without, and a training on them is not disturbed
-    synthesizer = Synthesizer(voice_files)
+    synthesizer = Synthesizer(voice_files, timbre=timbre)
     voice = synthesizer.listen_to_pieces(pieces)
     began = time.monotonic()
 

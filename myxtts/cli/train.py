@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +20,8 @@ from myxtts.errors import ConfigError
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
+
+log = logging.getLogger(__name__)
 
 
 @setting_flags(*GROUPS)
@@ -99,7 +102,7 @@ def _choose_start(settings: XTTSConfig, given: set[str]) -> None:
             )
 
     for line in choose_start(settings, given=given, measure=measure):
-        echo(line)
+        log.info("%s", line)
 
 
 def _train(settings: XTTSConfig) -> None:

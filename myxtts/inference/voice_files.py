@@ -46,6 +46,7 @@ class VoiceFiles:
     weights: Arrays
     languages: tuple[str, ...] = ()  # it was trained on; not known of those made long ago
     max_text_length: int = 256  # tokens; what is longer it never heard
+    is_base: bool = False  # the voice that comes with us, or one exported like it
 
     @property
     def kind(self) -> TokenizerKind:
@@ -185,6 +186,7 @@ def _assemble(folder: Path, facts: Mapping[str, Any], weights: Arrays) -> VoiceF
             },
             languages=tuple(check_language(tag) for tag in facts.get("languages", ())),
             max_text_length=int(facts["max_text_length"]),
+            is_base=facts.get("base") is True,
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise DataError(
