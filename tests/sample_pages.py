@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import soundfile
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.summary import DataSummary
@@ -34,6 +37,9 @@ from myxtts.runs.follow import RunFollower
 from tests.told_runs import EVEN, PLAN, event, half_a_run, started, write_events, write_trace
 
 STEPS = 20
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+)
 LENGTHS = (3, 41, 98, 275, 1204, 980, 377, 120, 0, 31, 8, 1)  # clips of each length
 
 
@@ -97,7 +103,21 @@ def sample_run(folder: Path, name: str = "my voice", *, error: str = "") -> Path
     told += half_a_run({**EVEN, "train": 0.5, "read": 0.95})[1:]
     told.append(event("ended", error=error))
     write_trace(write_events(folder, told))
+    write_samples(folder, text=name)
     return folder
+
+
+def write_samples(run: Path, *, text: str, steps: tuple[int, ...] = (0, 250, 500)) -> None:
+    """What could be heard of a run: one clip's sentence and one of the user's."""
+    for step in steps:
+        folder = run / "samples" / f"step_{step:08d}"
+        folder.mkdir(parents=True)
+        for name in ("sample_1", "own_text"):
+            wave = io.BytesIO()
+            soundfile.write(wave, np.zeros(2205), 22050, "PCM_16", format="WAV")
+            (folder / f"{name}.wav").write_bytes(wave.getvalue())
+            (folder / f"{name}.txt").write_text(text, encoding="utf-8", errors="replace")
+            (folder / f"{name}.png").write_bytes(PIXEL)
 
 
 def sample_evaluation(name: str = "ann", *, lists: tuple[str, ...] = ("new words", "other")):
@@ -156,7 +176,7 @@ def write_every_page(folder: Path, lang: Language, *, name: str) -> dict[str, Pa
     report.write_report(pages["run"], run, lang=lang)
     report.write_report(pages["profile"], sample_profile(name), lang=lang)
     follower = RunFollower(run)
-    live = live_page(run_page(lang), name, follower.history, follower.poll())
+    live = live_page(run_page(lang), name, follower.history, follower.poll(), run=run)
     pages["live"].write_text(live, encoding="utf-8")
     heading = evaluation.Heading(name, 1000, Source(GIVEN, Path(name)), 3, 7, 2)
     evaluation.write_evaluation(

@@ -25,6 +25,7 @@ def quick(monkeypatch):
         config.model.encoder_dim = config.model.decoder_dim = config.model.voice_dim = 16
         config.model.encoder_blocks = config.model.decoder_blocks = 1
         config.training.optimization_level = "basic"
+        config.training.init_from = None  # the base voice has other widths
         return config
 
     monkeypatch.setattr(command, "_config", small)

@@ -38,7 +38,7 @@ def voice(request, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("size", "millions"), [("tiny", 1.5), ("small", 6), ("normal", 20), ("big", 60)]
+    ("size", "millions"), [("tiny", 1.7), ("small", 6), ("normal", 20), ("big", 60)]
 )
 def test_each_size_has_about_the_parameters_it_promises(size, millions):
     model = XTTS(ModelConfig(size=size))

@@ -221,7 +221,7 @@ def test_file_stream_export_and_python_give_the_same_audio(
 @pytest.fixture
 def loaded(monkeypatch, synthesizer):
     """The voice as if just loaded, which takes seconds."""
-    monkeypatch.setattr("myxtts.inference.synthesizer.Synthesizer", lambda files: synthesizer)
+    monkeypatch.setattr("myxtts.inference.synthesizer.Synthesizer", lambda files, **_: synthesizer)
 
 
 @pytest.mark.usefixtures("loaded")

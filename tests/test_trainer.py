@@ -227,6 +227,7 @@ def own(tmp_path_factory, data):
         validation_steps=2,
         checkpoint_steps=3,
         memory_check_steps=2,
+        sample_text="seven seven",
     )
     lines = []
     handler = logging.Handler()
@@ -277,7 +278,11 @@ def test_samples_can_be_heard_and_seen(own):
     folder = trainer.run.path / "samples" / "step_00000004"
     assert f"Samples of step 4: {folder}" in text
     waves, pictures = sorted(folder.glob("*.wav")), sorted(folder.glob("*.png"))
-    assert len(waves) == len(pictures) >= 1
+    assert len(waves) == len(pictures) >= 2
+    said = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.txt")}
+    assert said["own_text"] == "seven seven\n"
+    assert set(said) == {path.stem for path in waves}
+    assert said["sample_1"].strip() in (trainer.data.train.folder / "metadata.csv").read_text()
     wave, rate = soundfile.read(waves[0])
     assert rate == 22_050
     assert len(wave) > 1000

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import typer
 
 from myxtts.cli import output
+from myxtts.cli.base import app as base_app
 from myxtts.cli.data import app as data_app
 from myxtts.cli.demo import demo
 from myxtts.cli.env import env
@@ -46,6 +47,7 @@ app.command()(export)
 app.command()(evaluate)
 app.command()(env)
 app.add_typer(data_app, name="data")
+app.add_typer(base_app, name="base")
 
 
 @app.callback(invoke_without_command=True)

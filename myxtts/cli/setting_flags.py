@@ -82,6 +82,14 @@ def load_settings(config: Path | None, given: Given) -> XTTSConfig:
     return load_config(config, given)
 
 
+def named_settings(config: Path | None, given: Given) -> set[str]:
+    """The dotted names of the settings that were chosen: typed, or written in the file."""
+    if config is None and DEFAULT_CONFIG.is_file():
+        config = DEFAULT_CONFIG
+    written = {} if config is None else read_yaml(config)
+    return {*given, *(f"{name}.{key}" for name, keys in written.items() for key in keys)}
+
+
 @dataclass(frozen=True)
 class _Flag:
     """One flag of a setting: it takes a value, or is a switch that stands for one."""

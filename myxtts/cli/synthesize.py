@@ -18,6 +18,10 @@ from myxtts.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from myxtts.inference.script import Line
 
+ABOUT_BASE = (
+    "The base voice ({size}): made to start a voice from. It comes near the speaker of the "
+    "reference, no more; `myxtts base show` says how near."
+)
 STDIO = "-"
 
 
@@ -41,7 +45,11 @@ def synthesize(
         typer.Argument(metavar="-", help="Reads the text from standard input."),
     ] = None,
     model: Annotated[
-        Path | None, typer.Option(metavar="RUN_OR_EXPORT", help="Run folder or export. Required.")
+        Path | None,
+        typer.Option(
+            metavar="base|RUN_OR_EXPORT",
+            help="Run folder or export, or base, the voice that comes with MyXTTS. Required.",
+        ),
     ] = None,
     text: Annotated[
         str | None, typer.Option(help="What to say; - reads it from standard input.")
@@ -69,6 +77,15 @@ def synthesize(
     pitch_shift: Annotated[
         float, typer.Option(metavar="SEMITONES", help="Higher, or lower below 0.")
     ] = 0.0,
+    timbre: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="How far the average spectrum is moved to the reference's, from 0 to 1; default: "
+            "1 with the base voice, else 0.",
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option(min=0, help="Another take of voices with the flow head.")
     ] = 0,
@@ -89,8 +106,11 @@ def synthesize(
     """
     start_logging()
     if model is None:
-        raise ConfigError("There is no voice to speak with.", "--model RUN_OR_EXPORT")
-    from myxtts.inference.references import read_references  # late: --help must be quick
+        raise ConfigError(
+            "There is no voice to speak with.", "--model RUN_OR_EXPORT, or --model base"
+        )
+    from myxtts.base import BASE  # late: --help must be quick
+    from myxtts.inference.references import read_references
     from myxtts.inference.script import Delivery
     from myxtts.inference.voice_files import load_voice
 
@@ -98,6 +118,8 @@ def synthesize(
     words = _read_text(source, text, text_file)
     pieces = read_references(reference or [])
     voice_files = load_voice(model)
+    if str(model) == BASE:
+        echo(ABOUT_BASE.format(size=voice_files.model.size), err=True)
     spoken = voice_files.language_for(language, force=force_language)
     delivery = Delivery(spoken, speed=speed, pitch_shift=pitch_shift, seed=seed)
     parts = _plan(words, target, voice_files, delivery.language)
@@ -106,7 +128,7 @@ def synthesize(
     from myxtts.pipeline.hardware import HARDWARE
 
     HARDWARE.hide_gpus()  # fast enough without, and a training on them is not disturbed
-    synthesizer = Synthesizer(voice_files)
+    synthesizer = Synthesizer(voice_files, timbre=timbre)
     voice = synthesizer.listen_to_pieces(pieces)
     began = time.monotonic()
 

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from myxtts.cli.output import Debug, echo, quiet_native_output, start_logging
-from myxtts.cli.setting_flags import ConfigFile, Given, load_settings, setting_flags
+from myxtts.cli.output import Debug, echo, make_console, quiet_native_output, start_logging
+from myxtts.cli.setting_flags import (
+    ConfigFile,
+    Given,
+    load_settings,
+    named_settings,
+    setting_flags,
+)
 from myxtts.config.fields import GROUPS
 from myxtts.errors import ConfigError
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
     from myxtts.replicas.cluster import Cluster
+
+log = logging.getLogger(__name__)
 
 
 @setting_flags(*GROUPS)
@@ -63,6 +72,7 @@ def train(
     if replicas > 1:
         raise typer.Exit(launch(settings, replicas))
     check_machine(settings.data.device_request())
+    _choose_start(settings, named_settings(config, given))
     _train(settings, cluster)
 
 
@@ -85,6 +95,31 @@ def _check_data(settings: XTTSConfig) -> None:
                 f"The data folder {folder} does not exist.",
                 f"check the path given with --{name}-data",
             )
+
+
+def _choose_start(settings: XTTSConfig, given: set[str]) -> None:
+    """From the base voice or from nothing, by how much was recorded; a run that goes on has it."""
+    from rich.progress import Progress
+
+    from myxtts.data.recorded import recorded_minutes
+    from myxtts.training.recipe import choose_start
+
+    training = settings.training
+    goes_on = (training.checkpoint_dir / "checkpoints").is_dir() and training.resume != "reset"
+    if goes_on or settings.data.train_data is None:
+        return
+
+    def measure() -> float:
+        with Progress(console=make_console(stderr=True), transient=True) as progress:
+            bar = progress.add_task("Reading clips", total=None)
+            return recorded_minutes(
+                settings.data,
+                on_list=lambda clips: progress.update(bar, total=clips),
+                on_clip=lambda: progress.advance(bar),
+            )
+
+    for line in choose_start(settings, given=given, measure=measure):
+        log.info("%s", line)
 
 
 def _train(settings: XTTSConfig, cluster: Cluster | None) -> None:

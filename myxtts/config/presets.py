@@ -16,7 +16,7 @@ def _widths(*, encoder: tuple[int, int], decoder: tuple[int, int], voice: int) -
 
 
 MODEL_SIZES: Final[dict[str, dict[str, Any]]] = {
-    "tiny": _widths(encoder=(128, 4), decoder=(160, 5), voice=64),
+    "tiny": _widths(encoder=(128, 4), decoder=(160, 5), voice=96),
     "small": _widths(encoder=(208, 6), decoder=(304, 6), voice=96),
     "normal": _widths(encoder=(352, 8), decoder=(480, 8), voice=192),
     "big": _widths(encoder=(576, 8), decoder=(800, 10), voice=256),

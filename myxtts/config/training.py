@@ -12,6 +12,7 @@ from myxtts.config.presets import OPTIMIZATION_LEVELS
 from myxtts.config.settings import PresetSettings
 
 OptimizationLevel = Literal["basic", "enhanced", "experimental"]
+BASE, NONE = "base", "none"  # in place of a folder to start from
 ModelPart = Literal["encoder", "reference", "means", "duration", "pitch", "decoder"]
 
 
@@ -164,9 +165,13 @@ class TrainingConfig(PresetSettings):
     )
     init_from: Path | None = setting(
         None,
-        "Run or export whose weights to start from.",
-        fa="اجرا یا خروجی‌ای که آموزش از وزن‌های آن آغاز می‌شود.",
-        flag="--init-from RUN_OR_EXPORT",
+        "Run or export whose weights to start from; `base` is the voice that comes with MyXTTS, "
+        "`none` starts from nothing. Without it `myxtts train` starts from the base voice where "
+        "that fits the data, and a trainer in Python from nothing.",
+        fa="اجرا یا خروجی‌ای که آموزش از وزن‌های آن آغاز می‌شود؛ `base` صدای پایه‌ای است که همراه "
+        "MyXTTS می‌آید و `none` یعنی از صفر. اگر داده نشود، `myxtts train` هر جا به داده بخورد از "
+        "صدای پایه آغاز می‌کند و ترینر در پایتون از صفر.",
+        flag="--init-from base|none|RUN_OR_EXPORT",
         group="Training",
     )
     freeze: tuple[ModelPart, ...] = setting(
@@ -210,10 +215,12 @@ class TrainingConfig(PresetSettings):
         flag="--auto-batch",
         group="Training",
     )
-    validation_steps: PositiveInt = setting(
-        1000,
-        "Steps between validations.",
-        fa="فاصلهٔ اعتبارسنجی‌ها بر حسب گام.",
+    validation_steps: PositiveInt | None = setting(
+        None,
+        "Steps between validations. Without it there are five in a run, and none is longer than "
+        "half an hour away; where a run may stop early, only the five.",
+        fa="فاصلهٔ اعتبارسنجی‌ها بر حسب گام. اگر داده نشود هر اجرا پنج اعتبارسنجی دارد و بین دو "
+        "تای آن‌ها بیش از نیم ساعت نمی‌گذرد؛ اگر توقف زودهنگام روشن باشد فقط همان پنج تا.",
         le=1_000_000_000,
     )
     early_stopping_patience: PositiveInt | None = setting(
@@ -235,11 +242,20 @@ class TrainingConfig(PresetSettings):
         fa="فاصلهٔ ثبت زیان در لاگ بر حسب گام.",
         le=1_000_000_000,
     )
-    sample_steps: PositiveInt = setting(
-        5000,
-        "Steps between sentences to listen to.",
-        fa="فاصلهٔ ساختن نمونه‌های شنیدنی بر حسب گام.",
+    sample_steps: PositiveInt | None = setting(
+        None,
+        "Steps between sentences to listen to. Without it there are five times in a run, and "
+        "none is longer than half an hour away.",
+        fa="فاصلهٔ ساختن نمونه‌های شنیدنی بر حسب گام. اگر داده نشود پنج بار در هر اجرا، و بین دو "
+        "بار بیش از نیم ساعت نمی‌گذرد.",
         le=1_000_000_000,
+    )
+    sample_text: str | None = setting(
+        None,
+        "A sentence of your own that is said with the samples.",
+        fa="جمله‌ای از خودتان که همراه نمونه‌ها گفته می‌شود.",
+        flag="--sample-text TEXT",
+        group="Training",
     )
     tensorboard_log_dir: Path | None = setting(
         None,
@@ -281,6 +297,16 @@ class TrainingConfig(PresetSettings):
     def _read_switch(cls, value: Any) -> Any:
         """YAML reads a plain `on` as true, and so runs made before have it."""
         return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+    @property
+    def starts_from(self) -> Path | None:
+        """The voice to start from, if any is asked for."""
+        return None if str(self.init_from) in ("None", NONE) else self.init_from
+
+    @property
+    def reads_like_source(self) -> bool:
+        """Whether the voice it starts from decides how texts are read; the base voice does not."""
+        return self.starts_from is not None and str(self.starts_from) != BASE
 
     @classmethod
     def preset(cls) -> tuple[str, dict[str, dict[str, Any]]]:

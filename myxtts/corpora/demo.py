@@ -102,7 +102,7 @@ def make_demo_corpus(
     settings = {"format": _FORMAT, "seed": seed, "clips": len(clips), "plan": _digest(clips)}
     if summary := _existing(folder, settings):
         return summary
-    with _partial_folder(folder) as partial:
+    with partial_folder(folder) as partial:
         facts = _speak_clips(clips, partial, progress)
         record = {"settings": settings, "facts": facts}
         (partial / SETTINGS_FILE).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
@@ -282,7 +282,7 @@ def _summary(folder: Path, facts: dict[str, Any], *, reused: bool) -> DemoSummar
 
 
 @contextmanager
-def _partial_folder(target: Path) -> Iterator[Path]:
+def partial_folder(target: Path) -> Iterator[Path]:
     """Give a folder beside the target, gone at the end unless it was renamed."""
     prefix = f".{target.name}.partial-"
     partial = target.with_name(prefix + uuid.uuid4().hex[:8])

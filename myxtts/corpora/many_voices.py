@@ -62,6 +62,11 @@ def make_many_voices_corpus(
     )
 
 
+def make_crowd(prefix: str, *, count: int, seed: int) -> tuple[DemoVoice, ...]:
+    """Another crowd of the training set's variants; what is kept for judging is not among them."""
+    return _crowd(prefix, _WOMEN, _MEN, count=count, seed=seed)
+
+
 def _crowd(
     prefix: str, women: Sequence[str], men: Sequence[str], *, count: int, seed: int
 ) -> tuple[DemoVoice, ...]:

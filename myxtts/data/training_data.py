@@ -90,6 +90,7 @@ class TrainingData:
     _validation_plan: FixedPlan = field(repr=False)
     _static_shapes: bool = field(repr=False)
     _max_lost_share: float = field(repr=False)
+    first_texts: tuple[str, ...] = ()  # of the rows of the first validation batch
 
     def batches(
         self, start: LoaderState = FIRST, *, epochs: int | None = None, share: Share = WHOLE
@@ -247,6 +248,7 @@ def prepare_training(
         _validation_plan=fixed,
         _static_shapes=config.static_shapes != "off",
         _max_lost_share=config.max_lost_share,
+        first_texts=_first_texts(validation, fixed, lists[-1], first=len(train) if shared else 0),
     )
 
 
@@ -347,6 +349,21 @@ def _plan_validation(table: ClipTable | None, plan: BatchPlan, *, first_clip: in
             indices[: len(some)] = some
             batches.append(PlannedBatch(indices, bucket))
     return FixedPlan(tuple(batches))
+
+
+def _first_texts(
+    table: ClipTable | None, plan: FixedPlan, prepared: PreparedData, *, first: int
+) -> tuple[str, ...]:
+    """What the rows of the first validation batch say; nothing where a row is masked."""
+    if table is None or not len(plan):
+        return ()
+    rows = plan[0].indices
+    paths = [table.paths[clip - first] if clip != MASKED else None for clip in rows]
+    wanted = {path: "" for path in paths if path is not None}
+    for text, verdict in zip(prepared.manifest.texts, prepared.verdicts, strict=True):
+        if verdict.kept and verdict.path in wanted:
+            wanted[verdict.path] = text
+    return tuple("" if path is None else wanted[path] for path in paths)
 
 
 def _batch_bytes(rows: int, bucket: Bucket) -> int:

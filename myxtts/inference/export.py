@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
+from myxtts.base import CARD_FILE
 from myxtts.errors import DataError, MyXTTSError
 from myxtts.features.audio import SAMPLE_RATE
 from myxtts.inference.voice_files import (
@@ -27,7 +28,7 @@ from myxtts.inference.voice_files import (
 from myxtts.text.languages import LANGUAGES
 
 README_FILE = "README.md"
-_FILES = {CONFIG_FILE, WEIGHTS_FILE, README_FILE}
+_FILES = {CONFIG_FILE, WEIGHTS_FILE, README_FILE, CARD_FILE}
 
 _README = """# {name}
 
@@ -65,15 +66,21 @@ here: `myxtts train --init-from {name}`.
 """
 
 
-def export_voice(source: str | Path, out: str | Path) -> Path:
+def export_voice(
+    source: str | Path, out: str | Path, *, card: dict[str, Any] | None = None
+) -> Path:
     """Write the voice of a run, or of one checkpoint, as an export; returns its folder.
 
-    The folder is there whole or not at all. An earlier export is replaced; anything else is not.
+    With a card it is a base voice: in half precision, and the card lies beside. The folder is
+    there whole or not at all. An earlier export is replaced; anything else is not.
     """
     target = Path(out).expanduser().resolve()
     check_target(target)
     voice = load_voice(source)
-    contents = _contents(voice, name=target.name)
+    contents = _contents(voice, name=target.name, half=card is not None)
+    if card is not None:
+        del contents[README_FILE]  # the card says more
+        contents[CARD_FILE] = (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode()
     partial = target.with_name(f".tmp-{target.name}-{os.getpid()}")
     replaced = target.with_name(f".tmp-replaced-{target.name}-{os.getpid()}")
     try:
@@ -117,9 +124,11 @@ def _is_export(folder: Path) -> bool:
     return True
 
 
-def _contents(voice: VoiceFiles, *, name: str) -> dict[str, bytes]:
+def _contents(voice: VoiceFiles, *, name: str, half: bool) -> dict[str, bytes]:
     # safetensors writes a strided array's memory as it lies, that is wrongly, without a word.
     arrays = {key: np.asarray(value, order="C") for key, value in sorted(voice.weights.items())}
+    if half:
+        arrays = {key: array.astype(np.float16) for key, array in arrays.items()}
     weights = save(arrays, metadata={"format": FORMAT})
     config: dict[str, Any] = {
         "format": FORMAT,
@@ -127,13 +136,15 @@ def _contents(voice: VoiceFiles, *, name: str) -> dict[str, bytes]:
         "step": voice.step,
         "language": voice.language,
         "languages": list(voice.languages),
-        "speakers": list(voice.speakers),
+        "speakers": [] if half else list(voice.speakers),  # the card counts them
         "sample_rate": SAMPLE_RATE,
         "max_text_length": voice.max_text_length,
         "model": voice.model.model_dump(mode="json"),
         "tokenizer": voice.tokenizer.to_dict(),
         "weights": {"size": len(weights), "sha256": hashlib.sha256(weights).hexdigest()},
     }
+    if half:
+        config["base"] = True
     config["checksum"] = config_checksum(config)
     text = json.dumps(config, indent=1, ensure_ascii=False) + "\n"
     phonemes = voice.kind == "phonemes"

@@ -12,12 +12,14 @@ import numpy.typing as npt
 import tensorflow as tf
 from typing_extensions import Self
 
+from myxtts.corpora.base_texts import sentences_of
 from myxtts.data.waves import decode
 from myxtts.errors import ConfigError, DataError
 from myxtts.features import mels
-from myxtts.features.audio import REFERENCE_SAMPLES
+from myxtts.features.audio import REFERENCE_SAMPLES, num_frames
 from myxtts.inference.references import Recording, read_references
 from myxtts.inference.script import Delivery, Line, write_script, write_utterance
+from myxtts.inference.timbre import correction, speech_spectrum
 from myxtts.inference.traced_voice import TracedVoice
 from myxtts.inference.vocoder import GriffinLim, Vocoder
 from myxtts.inference.voice_files import EXPORT_AGAIN, VoiceFiles, load_voice
@@ -26,6 +28,8 @@ from myxtts.models.weights import assign_weights
 from myxtts.models.xtts import XTTS
 from myxtts.text.languages import LANGUAGE_IDS
 
+PROBES = 4  # sentences of ours from which a voice's own average spectrum is heard
+MOST_SPECTRA = 16  # voices and languages that are remembered
 FADE_S = 0.005  # at both ends of a line, so that nothing clicks where lines are joined
 
 Floats = npt.NDArray[np.float32]
@@ -52,9 +56,17 @@ class Synthesizer:
     """
 
     def __init__(
-        self, files: VoiceFiles, *, vocoder: Vocoder | None = None, device: str = "/CPU:0"
+        self,
+        files: VoiceFiles,
+        *,
+        vocoder: Vocoder | None = None,
+        device: str = "/CPU:0",
+        timbre: float | None = None,
     ) -> None:
         self.files = files
+        # How far speech is moved to the reference's average spectrum: the base voice needs it.
+        self.timbre = (1.0 if files.is_base else 0.0) if timbre is None else timbre
+        self._own_spectra: dict[tuple[bytes, str], Floats] = {}
         self.vocoder = vocoder or GriffinLim(device=device)
         self._device = device
         with tf.device(device):
@@ -89,14 +101,19 @@ class Synthesizer:
     def listen_to_pieces(self, pieces: Sequence[npt.NDArray[np.int16]]) -> Voice:
         """The voice of recordings that `read_references` has read."""
         vector, log_pitch = np.zeros([1, self.files.model.voice_dim]), np.zeros([1])
-        samples = sum(map(len, pieces))
+        samples, mels_heard = sum(map(len, pieces)), []
         for piece in pieces:
             padded = np.pad(piece, [0, REFERENCE_SAMPLES - len(piece)])[None]
             with tf.device(self._device):
-                heard = self._traced.listen(padded, np.array([len(piece)], np.int32))
+                heard, mel = self._traced.listen(padded, np.array([len(piece)], np.int32))
+            mels_heard.append(mel.numpy()[0, : num_frames(len(piece))])
             vector += heard.vector.numpy() * (len(piece) / samples)
             log_pitch += heard.log_pitch.numpy() * (len(piece) / samples)
-        return Voice(tf.constant(vector, tf.float32), tf.constant(log_pitch, tf.float32))
+        return Voice(
+            tf.constant(vector, tf.float32),
+            tf.constant(log_pitch, tf.float32),
+            speech_spectrum(mels_heard),
+        )
 
     def say(self, text: str, **arguments: Any) -> Floats:
         """The audio of one text of any length; arguments as for `stream`."""
@@ -191,17 +208,11 @@ class Synthesizer:
         }
 
     def _say(self, line: Line, voice: Voice, delivery: Delivery) -> Speech:
-        with tf.device(self._device):
-            said = self._traced.speak(
-                np.array([line.ids], np.int32),
-                np.array([LANGUAGE_IDS[delivery.language]], np.int32),
-                voice.vector,
-                voice.log_pitch,
-                np.float32(delivery.speed),
-                np.float32(delivery.pitch_shift),
-                np.array([delivery.seed % 2**31, 0], np.int32),
-            )
+        said = self._mel_of_line(line, voice, delivery)
         mel, pitch = said["mels"][0].numpy(), said["pitch"][0].numpy()
+        if self.timbre and voice.spectrum is not None:
+            own = self._own_spectrum(voice, delivery.language)
+            mel = mel + self.timbre * correction(voice.spectrum, mel, usual=own)
         (wave,) = self.vocoder([mel], [pitch])
         return Speech(
             wave=wave,
@@ -210,6 +221,34 @@ class Synthesizer:
             symbols=tuple(self.files.tokenizer.symbols[i] for i in line.ids),
             pitch=pitch,
         )
+
+    def _mel_of_line(self, line: Line, voice: Voice, delivery: Delivery) -> dict[str, tf.Tensor]:
+        with tf.device(self._device):
+            said: dict[str, tf.Tensor] = self._traced.speak(
+                np.array([line.ids], np.int32),
+                np.array([LANGUAGE_IDS[delivery.language]], np.int32),
+                voice.vector,
+                voice.log_pitch,
+                np.float32(delivery.speed),
+                np.float32(delivery.pitch_shift),
+                np.array([delivery.seed % 2**31, 0], np.int32),
+            )
+        return said
+
+    def _own_spectrum(self, voice: Voice, language: str) -> Floats:
+        """The average spectrum of what the model says in this voice, from sentences of ours."""
+        key = (np.asarray(voice.vector).tobytes(), language)
+        if key not in self._own_spectra:
+            delivery = Delivery(language)
+            lines = [
+                write_utterance(text, **self._reading(delivery))
+                for text in sentences_of(language)[:PROBES]
+            ]
+            spoken = [self._mel_of_line(line, voice, delivery)["mels"][0].numpy() for line in lines]
+            if len(self._own_spectra) >= MOST_SPECTRA:
+                self._own_spectra.clear()
+            self._own_spectra[key] = speech_spectrum(spoken)
+        return self._own_spectra[key]
 
 
 def _fade_ends(wave: Floats, sample_rate: int) -> Floats:

@@ -62,11 +62,11 @@ class TracedVoice:
             seed=seed,
         )
 
-    def _hear(self, wave: tf.Tensor, length: tf.Tensor) -> Voice:
+    def _hear(self, wave: tf.Tensor, length: tf.Tensor) -> tuple[Voice, tf.Tensor]:
         floats = tf.cast(wave, tf.float32) / 32768.0
         # In training no product is rounded to TF32, so none may be here.
         form = {"by_row": not self._on_gpu, "exact": self._on_gpu}
         ((pitch, _),) = pitches([Heard(floats, length)], **form)
         heard = mels.log_mel(floats, length, **form)
         real = tf.cast(mels.frame_mask(floats, length), tf.float32)
-        return self._model.listen(heard, tf.reduce_sum(real, axis=1), pitch)
+        return self._model.listen(heard, tf.reduce_sum(real, axis=1), pitch), heard

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
+from myxtts.base import BASE, base_folder
 from myxtts.config.config import ModelConfig
 from myxtts.config.data import TokenizerKind
 from myxtts.documents import read_json
@@ -44,6 +46,7 @@ class VoiceFiles:
     weights: Arrays
     languages: tuple[str, ...] = ()  # it was trained on; not known of those made long ago
     max_text_length: int = 256  # tokens; what is longer it never heard
+    is_base: bool = False  # the voice that comes with us, or one exported like it
 
     @property
     def kind(self) -> TokenizerKind:
@@ -70,11 +73,11 @@ class VoiceFiles:
 
 
 def load_voice(path: str | Path) -> VoiceFiles:
-    """Read a run folder, one checkpoint, or an export.
+    """Read a run folder, one checkpoint, or an export; `base` is the voice that comes with us.
 
     Of a run it is the newest whole checkpoint, or the best of one that may stop early.
     """
-    folder = Path(path).expanduser().resolve()
+    folder = base_folder() if str(path) == BASE else Path(path).expanduser().resolve()
     if (folder / "checkpoints").is_dir():
         store = CheckpointStore(folder / "checkpoints")
         checkpoint = store.latest(SPEAKING)
@@ -176,9 +179,14 @@ def _assemble(folder: Path, facts: Mapping[str, Any], weights: Arrays) -> VoiceF
             tokenizer=tokenizer_from_dict(facts["tokenizer"]),
             speakers=tuple(facts["speakers"]),
             language=check_language(facts["language"]),
-            weights=weights,
+            # Those of the base voice are kept in half precision, and nothing computes in it.
+            weights={
+                name: array.astype(np.float32) if array.dtype == np.float16 else array
+                for name, array in weights.items()
+            },
             languages=tuple(check_language(tag) for tag in facts.get("languages", ())),
             max_text_length=int(facts["max_text_length"]),
+            is_base=facts.get("base") is True,
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise DataError(

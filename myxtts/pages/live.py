@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -18,8 +19,10 @@ from myxtts.pages.render import render
 from myxtts.pages.report import report_page
 from myxtts.pages.report_content import content_of
 from myxtts.pages.run_page import busy_chart, loss_chart, run_page, share_memory
+from myxtts.pages.voice import served, voice_section
 from myxtts.runs.follow import RunFollower
 from myxtts.runs.history import RunHistory
+from myxtts.runs.samples import find_sample
 from myxtts.runs.view import RunView
 
 HOST = "127.0.0.1"
@@ -45,11 +48,13 @@ def serve(follower: RunFollower, *, port: int, lang: Language = "en") -> Iterato
         thread.join()
 
 
-def live_page(page: Page, name: str, history: RunHistory, view: RunView) -> str:
+def live_page(page: Page, name: str, history: RunHistory, view: RunView, *, run: Path) -> str:
     """The page as it is first sent."""
     title = page.say("Live view of {}", name)
     values = _values(page, history, view)
-    return render(page, "live.html", title=title, poll_ms=int(1000 * POLL_S), **values)
+    voice = voice_section(page, run, served)
+    poll_ms = int(1000 * POLL_S)
+    return render(page, "live.html", title=title, poll_ms=poll_ms, voice=voice, **values)
 
 
 def live_part(page: Page, history: RunHistory, view: RunView) -> str:
@@ -122,6 +127,9 @@ class _Handler(BaseHTTPRequestHandler):
         except ValueError:  # such as "http://[/"
             self.send_error(HTTPStatus.BAD_REQUEST)
             return
+        if address.path.startswith("/sample/"):
+            self._send_sample(*address.path.split("/")[2:4])
+            return
         asked = parse_qs(address.query).get("lang", [self.server.lang])[0]
         page = run_page("fa" if asked == "fa" else "en")
         try:
@@ -133,15 +141,28 @@ class _Handler(BaseHTTPRequestHandler):
         if answer is None:
             self.send_error(HTTPStatus.NOT_FOUND)
             return
-        body = answer.encode(errors="backslashreplace")
+        self._send(answer.encode(errors="backslashreplace"), "text/html; charset=utf-8")
+
+    def _send_sample(self, step: str = "", file: str = "") -> None:
+        path = find_sample(self.server.follower.run_dir, step=step, file=file)
+        try:
+            content = None if path is None else path.read_bytes()
+        except OSError:  # gone since
+            content = None
+        if content is None:
+            self.send_error(HTTPStatus.NOT_FOUND)
+            return
+        self._send(content, "image/png" if file.endswith(".png") else "audio/wav")
+
+    def _send(self, body: bytes, kind: str) -> None:
         self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
         self.send_header(
             "Content-Security-Policy",
             "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-            "connect-src 'self'; img-src data:",
+            "connect-src 'self'; img-src 'self' data:; media-src 'self' data:",
         )
         self.end_headers()
         with contextlib.suppress(ConnectionError):  # the page was closed
@@ -149,12 +170,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, path: str, page: Page) -> str | None:
         follower, view = self.server.follower, self.server.view()
+        run = follower.run_dir
         if path == "/":
-            return live_page(page, view.name or follower.run_dir.name, follower.history, view)
+            return live_page(page, view.name or run.name, follower.history, view, run=run)
+        if path == "/voice":
+            return voice_section(page, run, served)
         if path == "/view":
             return live_part(page, follower.history, view)
         if path == "/report":
-            return report_page(content_of(follower.run_dir), lang=page.language)
+            return report_page(content_of(run), lang=page.language)
         return None
 
     def log_message(self, format: str, *args: object) -> None:

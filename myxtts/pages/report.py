@@ -30,6 +30,7 @@ from myxtts.pages.report_content import (
     window,
 )
 from myxtts.pages.run_page import ROLE_NAME, busy_chart, loss_chart, run_page, share_memory
+from myxtts.pages.voice import embedded, voice_section
 from myxtts.pipeline.telemetry import TRAIN, StageStats
 from myxtts.profiling.measurements import Profile
 from myxtts.runs.remedies import WORDS
@@ -95,6 +96,7 @@ def report_page(content: ReportContent, *, lang: Language) -> str:
         if sum(content.ring_counts)
         else "",
         loss=loss_chart(page, content.loss, content.validation),
+        voice="" if content.run is None else voice_section(page, content.run, embedded),
     )
 
 

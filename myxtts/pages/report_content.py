@@ -64,6 +64,7 @@ class ReportContent:
     alone: Mapping[str, float] = field(default_factory=dict)  # seconds a batch
     trace: str = ""  # the file that Perfetto opens
     pace: Pace = ALONE  # of several replicas
+    run: Path | None = None  # whose voice can be heard
 
 
 def content_of(source: Path | Profile) -> ReportContent:
@@ -169,6 +170,7 @@ def _of_run(folder: Path, history: RunHistory) -> ReportContent:
         validation=history.validation,
         trace=TRACE_FILE if spans else "",
         pace=history.pace,
+        run=folder,
     )
 
 

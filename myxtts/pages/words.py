@@ -20,6 +20,11 @@ PERSIAN = {
     "profile of {} steps": "پروفایل {} گام",
     "simulated on CPU: no GPU was measured": "شبیه‌سازی روی CPU؛ هیچ GPU‌ای اندازه‌گیری نشده است",
     "The connection is lost; trying again": "ارتباط قطع شد؛ دوباره تلاش می‌شود",
+    # the voice
+    "Listen": "گوش کنید",
+    "The same sentences over the run. In the pictures the original is above (where there is one) and the newest synthesis below it.": "همان جمله‌ها در طول اجرا. در تصویرها بالا صدای اصلی است (اگر باشد) و زیر آن تازه‌ترین گفتار مدل.",
+    "before training": "پیش از آموزش",
+    "mel spectrograms and alignment": "طیف‌نگاره‌های مِل و هم‌ترازی",
     # verdicts
     "Too early to tell: the pipeline is warming up.": "هنوز زود است: خط لوله در حال گرم‌شدن است.",
     "{} holds {} of its memory limit.": "{} به {} سقف حافظه‌اش رسیده است.",

@@ -29,12 +29,17 @@ class Match:
     share: float  # of the numbers
 
 
-def load_matching_weights(model: Any, source: VoiceFiles) -> Match:
-    """Give the model the source's weights wherever name and shape agree; symbols may be added."""
+def load_matching_weights(model: Any, source: VoiceFiles, *, same_symbols: bool = True) -> Match:
+    """Give the model the source's weights wherever name and shape agree; symbols may be added.
+
+    Where texts are read otherwise, a symbol's number means another one: those stay new.
+    """
     taken, extended, new, found = [], [], [], 0
     assignments = []
     for name, variable in zip(weight_names(model.variables), model.variables, strict=True):
         array, shape = source.weights.get(name), tuple(variable.shape)
+        if name.endswith(SYMBOLS) and not same_symbols:
+            array = None
         if array is not None and array.shape == shape:
             taken.append(name)
             assignments.append((variable, array))

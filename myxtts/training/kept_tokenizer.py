@@ -22,7 +22,7 @@ def kept_tokenizer(saved: Checkpoint, config: XTTSConfig) -> Tokenizer | None:
     if kept is None:
         return None
     asked = config.data.tokenizer
-    if config.training.init_from is not None:
+    if config.training.reads_like_source:
         config.data.tokenizer = kept["kind"]  # as when it began: its source decided
     elif asked not in ("auto", kept["kind"]):
         raise ConfigError(
@@ -44,7 +44,7 @@ def _check_lexicon(saved: Checkpoint, config: XTTSConfig, entries: dict[str, str
         )
     if not now.exists():
         log.warning("The lexicon %s is gone: the run goes on with what it read of it", now)
-    elif config.training.init_from is None and Lexicon.load(now).entries != entries:
+    elif not config.training.reads_like_source and Lexicon.load(now).entries != entries:
         raise ConfigError(
             f"The lexicon {now} says other things than the one this run began with.",
             f"give data.lexicon the file as it was, {_ANEW}",

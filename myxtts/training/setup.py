@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 import tensorflow as tf
 
+from myxtts.base import BASE, base_folder
 from myxtts.config.config import TrainingConfig, XTTSConfig
 from myxtts.data.training_data import TrainingData, prepare_training
 from myxtts.errors import ConfigError, DeviceError
@@ -117,19 +118,22 @@ def write_config(config: XTTSConfig, path: Path) -> None:
         partial.unlink(missing_ok=True)
 
 
-def fine_tuning_source(training: TrainingConfig, saved: Checkpoint | None) -> VoiceFiles | None:
+def fine_tuning_source(config: XTTSConfig, saved: Checkpoint | None) -> VoiceFiles | None:
     """The voice to start from; a run that goes on has its weights already."""
-    if training.init_from is None:
+    source = config.training.starts_from
+    if source is None:
         return None
+    is_base = str(source) == BASE
     if saved is not None:
-        log.warning(
-            "--init-from %s is not read: this run goes on from its own step %d; --reset-training "
-            "starts anew",
-            training.init_from,
-            saved.step,
-        )
+        if not is_base:
+            log.warning(
+                "--init-from %s is not read: this run goes on from its own step %d; "
+                "--reset-training starts anew",
+                source,
+                saved.step,
+            )
         return None
-    return load_voice(training.init_from)
+    return load_voice(base_folder(config.model.size) if is_base else source)
 
 
 def prepare(
@@ -146,7 +150,7 @@ def prepare(
     tokenizer: Tokenizer | None = None
     if saved is not None:
         tokenizer = kept_tokenizer(saved, config)
-    elif source is not None:
+    elif source is not None and training.reads_like_source:
         config.data.tokenizer = source.kind
         tokenizer = None if source.kind == "characters" else source.tokenizer
 
@@ -165,7 +169,7 @@ def prepare(
             )
 
     data = read(tokenizer)
-    if source is not None:
+    if source is not None and training.reads_like_source:
         joined = joined_tokenizer(source.tokenizer, data.tokenizer)
         if joined.symbols != data.tokenizer.symbols:
             data = read(joined)
@@ -305,8 +309,9 @@ def start_from(
     source: VoiceFiles, step: TrainStep, tokenizer: Tokenizer | None, names: list[str]
 ) -> None:
     """Give the model another voice's weights, and say what matched and what is new."""
+    kind = source.kind if tokenizer is None else tokenizer.kind
     with tf.device(step.device):
-        match = load_matching_weights(step.model, source)
+        match = load_matching_weights(step.model, source, same_symbols=kind == source.kind)
     step.take_weights()
     for line in describe_match(match, source, tokenizer, names):
         log.info("%s", line)

@@ -89,7 +89,7 @@ class XTTSTrainer:
     def _set_up(self, make_model: keras.Model | Callable[[], keras.Model]) -> None:
         """Everything before the first step: data, model, weights, and who looks after them."""
         config, training, saved = self.config, self.config.training, self._saved
-        source = setup.fine_tuning_source(training, saved)
+        source = setup.fine_tuning_source(config, saved)
         self.state, self.stopping = setup.run_state(training, saved)
         with self.replicas.turn():
             self.data = setup.prepare(config, saved=saved, source=source, progress=self.progress)
@@ -130,7 +130,9 @@ class XTTSTrainer:
             state=self.state,
             stopping=self.stopping,
             samples_dir=self.run.samples_dir,
+            training=training,
         )
+        self._was_a_voice = source is not None
         setup.write_config(config, self.run.config_file)
 
     def train(
@@ -159,6 +161,8 @@ class XTTSTrainer:
         losses: Losses = {}
         run, report = self.run.path, self._pipeline_report
         with self.progress, setup.open_log(self) as self.log, self._stop:
+            if self._was_a_voice and self.state.step == 0:
+                self._validator.sample(self.log)  # so that progress can be heard
             try:
                 with (
                     self._pipeline(train_dataset) as batches,
@@ -305,9 +309,7 @@ class XTTSTrainer:
             self._losses.refuse_endless_skipping(self.data, self._checkpoints.describe())
         if not first:
             return  # and wait, in the next sum, until the first has done the rest
-        validates, samples = (
-            step % every == 0 for every in (training.validation_steps, training.sample_steps)
-        )
+        validates, samples = self._validator.due(self._last_step)
         if validates or samples or self._checkpoints.is_due:
             with batches.paused():
                 best = validates and self._validate(val_dataset)

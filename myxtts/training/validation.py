@@ -9,11 +9,15 @@ from typing import Any
 
 import tensorflow as tf
 
+from myxtts.config.config import TrainingConfig
 from myxtts.data.training_data import TrainingData
-from myxtts.errors import MyXTTSError
+from myxtts.errors import ConfigError, MyXTTSError
 from myxtts.models.xtts import XTTS
 from myxtts.pipeline.iterators import iterate
 from myxtts.runs.events import RunLog
+from myxtts.text.languages import LANGUAGE_IDS
+from myxtts.text.tokenizers import says_something
+from myxtts.training.occasions import Occasions
 from myxtts.training.samples import Sampler
 from myxtts.training.snapshot import RunState
 from myxtts.training.step import TrainStep, weighted_mean
@@ -38,14 +42,24 @@ class Validator:
         state: RunState,
         stopping: EarlyStopping,
         samples_dir: Path,
+        training: TrainingConfig,
     ) -> None:
         self._step, self._device, self._prepare = step, device, prepare
         self._data, self._state, self._stopping = data, state, stopping
         self._samples_dir = samples_dir
+        self._own_text = None if data is None else _read_own_text(training.sample_text, data)
+        alike_everywhere = training.early_stopping_patience is not None
+        self._validations = Occasions(training.validation_steps, by_time=not alike_everywhere)
+        self._samples = Occasions(training.sample_steps)
         self._sampler: Sampler | None = None
         self.evaluate = tf.function(step.model.compute_losses, reduce_retracing=True)
         self._validated_step = self._sampled_step = -1
         self._warned = False
+
+    def due(self, total: int) -> tuple[bool, bool]:
+        """Whether it is time, behind this step of so many, to validate, and to listen."""
+        step = self._state.step
+        return self._validations.is_due(step, total=total), self._samples.is_due(step, total=total)
 
     @property
     def is_up_to_date(self) -> bool:
@@ -101,12 +115,19 @@ class Validator:
             return
         self._sampled_step = step
         if self._sampler is None:
-            symbols = () if self._data is None else self._data.tokenizer.symbols
-            self._sampler = Sampler(model, device=self._device, symbols=symbols)
+            tokenizer = None if self._data is None else self._data.tokenizer
+            self._sampler = Sampler(model, device=self._device, tokenizer=tokenizer)
         folder = self._samples_dir / f"step_{step:08d}"
         try:
             with self._step.averaged_weights():
-                self._sampler.write(batch, folder, step=step, log=run_log)
+                self._sampler.write(
+                    batch,
+                    folder,
+                    step=step,
+                    log=run_log,
+                    texts=() if self._data is None else self._data.first_texts,
+                    own_text=self._own_text,
+                )
         except (OSError, MyXTTSError, tf.errors.ResourceExhaustedError) as error:
             # A full disk, say: no reason to stop training.
             log.warning("No samples at step %d: %s", step, error)
@@ -139,3 +160,15 @@ class Validator:
             else "Give val_dataset a data set that can be read again and again, such as a list or "
             "a tf.data.Dataset",
         )
+
+
+def _read_own_text(text: str | None, data: TrainingData) -> tuple[str, list[int]] | None:
+    """The user's sentence and its ids, read in the language of the clips it is said among."""
+    if text is None or data.validation is None:
+        return None
+    number = int(data.validation.languages[0])
+    language = next(tag for tag, known in LANGUAGE_IDS.items() if known == number)
+    ids = data.tokenizer.encode(text, language)
+    if not says_something(ids, data.tokenizer):
+        raise ConfigError(f"There is nothing to say in {text!r}.", "another --sample-text")
+    return text, ids

@@ -1,0 +1,215 @@
+"""What a few minutes of one person's recordings are worth, from the base voice and from nothing.
+
+    python -m benchmarks.few_minutes DATA --out DIR [--minutes 1,5,15,36] [--starts base,none]
+        [--wall 15] [--base RUN_OR_EXPORT]
+
+DATA is an LJSpeech-like folder of one speaker; its last clips are never trained on. Each run gets
+the same wall time on this machine. Of each voice is measured:
+
+    words      never heard by the built-in corpus, understood in a closed set (pocketsphinx)
+    P.808      naturalness and overall quality by DNSMOS (`speechmos`), beside them the vocoder's
+               copies of the speaker's own recordings
+    distance   mel cepstral distortion to the held-out recordings of the same texts, in dB
+    alike      likeness to the speaker by resemblyzer
+
+--base names the voice to start from; for honest numbers one that never heard DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import soundfile
+import soxr
+
+from benchmarks.intelligibility import make_recogniser
+from benchmarks.voices import as_wave, make_judges
+from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSConfig
+from myxtts.corpora.demo_sentences import HELD_OUT_SLOTS, draw_slot_sentences
+from myxtts.data.clips import check_clips
+from myxtts.data.manifests import read_manifest
+from myxtts.data.waves import decode
+from myxtts.errors import MyXTTSError
+from myxtts.features.audio import SAMPLE_RATE
+from myxtts.training.recipe import choose_recipe
+
+HELD_OUT = 16  # clips at the end of the list
+REFERENCES = 3
+RATE_STEPS = 20
+NOTHING = "none"
+
+Wave = np.ndarray
+Clip = tuple[Path, str]
+
+
+def read_clips(folder: Path) -> list[Clip]:
+    manifest = read_manifest(folder)
+    verdicts = check_clips(manifest, max_seconds=11.0)
+    return [
+        (manifest.folder / verdict.path, clip.text)
+        for clip, verdict in zip(manifest, verdicts, strict=True)
+        if verdict.kept
+    ]
+
+
+def write_subset(clips: Sequence[Clip], folder: Path, *, minutes: float) -> float:
+    """So many minutes of clips as a folder of their own; returns how many there are."""
+    (folder / "wavs").mkdir(parents=True, exist_ok=True)
+    rows, seconds = ["audio_file|text\n"], 0.0
+    for path, text in clips:
+        if seconds >= 60 * minutes:
+            break
+        wave = decode(path)
+        name = f"wavs/{path.stem}.wav"
+        soundfile.write(folder / name, wave, SAMPLE_RATE, "PCM_16")
+        rows.append(f"{name}|{text}\n")
+        seconds += len(wave) / SAMPLE_RATE
+    (folder / "metadata.csv").write_text("".join(rows), encoding="utf-8")
+    return seconds / 60
+
+
+def settings(data: Path, run: Path, *, start: str, minutes: float) -> XTTSConfig:
+    """The trainer's own recipe from a voice; from nothing the demo's, which learns quickest."""
+    from_voice = start != NOTHING
+    return XTTSConfig(
+        model=ModelConfig(size="tiny"),
+        data=DataConfig(train_data=data, cache="memory", batch_frames=4096, max_buckets=2),
+        training=TrainingConfig(
+            checkpoint_dir=run,
+            max_steps=2000,  # until the rate is known
+            learning_rate=choose_recipe(minutes).learning_rate if from_voice else 2e-3,
+            warmup_steps=50,
+            ema_decay=0.995,
+            validation_steps=100_000,
+            sample_steps=100_000,
+            init_from=Path(start) if from_voice else None,
+        ),
+    )
+
+
+def train(config: XTTSConfig, *, wall_minutes: float) -> int:
+    """Train for so long, with a learning rate that falls until then; returns the steps."""
+    from myxtts.training import make_trainer
+
+    with make_trainer(config) as trainer:
+        began = time.monotonic()
+        measured = [0.0, 0]
+
+        def plan_the_rest(step: int, _: Any) -> None:
+            now = time.monotonic()
+            if step == 2:
+                measured[:] = [now, step]
+            elif step > 2 and step % RATE_STEPS == 0:
+                left = began + 60 * wall_minutes - now
+                rate = (step - measured[1]) / (now - measured[0])
+                if left > 30 or step == RATE_STEPS:
+                    trainer.stop_after(step + max(1, int(left * rate)))
+
+        return int(trainer.train(on_step=plan_the_rest)["steps"])
+
+
+def make_mos() -> Callable[[Wave], dict[str, float]] | None:
+    try:
+        from speechmos import dnsmos
+    except ImportError as error:
+        print(f"No DNSMOS ({error}): pip install speechmos onnxruntime")
+        return None
+
+    def judge(wave: Wave) -> dict[str, float]:
+        low = soxr.resample(np.asarray(wave, np.float64), SAMPLE_RATE, 16_000)
+        found = dnsmos.run(low / max(1.0, np.abs(low).max()), sr=16_000)
+        return {"P.808": float(found["p808_mos"]), "overall": float(found["ovrl_mos"])}
+
+    return judge
+
+
+class Judges:
+    """All that is measured of a voice of one speaker."""
+
+    def __init__(self, held_out: Sequence[Clip], references: Sequence[Path]) -> None:
+        self.recogniser = make_recogniser()
+        self.mos = make_mos()
+        self.alike = make_judges().get("resemblyzer")
+        self.held_out, self.references = held_out, references
+        rng = random.Random(0)
+        self.texts = draw_slot_sentences(HELD_OUT_SLOTS, num_sentences=24, rng=rng)
+        self.originals = [as_wave(decode(path)) for path, _ in held_out]
+
+    def measure(self, model: str | Path) -> dict[str, float]:
+        """The numbers of one voice."""
+        from myxtts.evaluation.distortion import compare
+        from myxtts.evaluation.pitch import analyse
+        from myxtts.inference.synthesizer import Synthesizer
+
+        synthesizer = Synthesizer.load(model)
+        voice = synthesizer.listen(list(self.references))
+        said = synthesizer.speak(self.texts, voice=voice, language="en")
+        pairs = zip(said, self.texts, strict=True)
+        scores = [self.recogniser.score(wave, SAMPLE_RATE, text) for wave, text in pairs]
+        read = synthesizer.speak([text for _, text in self.held_out], voice=voice, language="en")
+        sounds = [analyse(wave) for wave in self.originals]
+        far = [
+            compare(analyse(wave), sound).cepstral_db
+            for wave, sound in zip(read, sounds, strict=True)
+        ]
+        numbers = {"words": _mean(scores), "distance": _mean(far)}
+        copies = [
+            synthesizer.vocoder([sound.mel], [sound.pitch])[0] for sound in sounds[: len(read) // 2]
+        ]
+        for name, waves in (("", read), ("copy ", copies)):
+            for measure in ("P.808", "overall") if self.mos else ():
+                numbers[name + measure] = _mean(self.mos(wave)[measure] for wave in waves)
+        if self.alike is not None:
+            own = self.alike.average([self.alike.profile(wave) for wave in self.originals])
+            numbers["alike"] = _mean(float(self.alike.profile(wave) @ own) for wave in read)
+        return numbers
+
+
+def _mean(values: Any) -> float:
+    return round(statistics.fmean(values), 3)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path, help="recordings of one speaker, with a clip list")
+    parser.add_argument("--out", type=Path, required=True, help="where the runs are kept")
+    parser.add_argument("--minutes", default="1,5,15,36", help="of recordings")
+    parser.add_argument("--starts", default=f"base,{NOTHING}", help="base, none or both")
+    parser.add_argument("--wall", type=float, default=15.0, help="minutes of training")
+    parser.add_argument("--base", default="base", help="the voice that base stands for")
+    options = parser.parse_args(arguments)
+    try:
+        clips = read_clips(options.data)
+        held_out, rest = clips[-HELD_OUT:], clips[:-HELD_OUT]
+        judges = Judges(held_out, [path for path, _ in rest[:REFERENCES]])
+        for minutes in map(float, options.minutes.split(",")):
+            data = options.out / f"data_{minutes:g}"
+            found = write_subset(rest, data, minutes=minutes)
+            for start in options.starts.split(","):
+                run = options.out / f"run_{start}_{minutes:g}"
+                voice = options.base if start == "base" else start
+                config = settings(data, run, start=voice, minutes=minutes)
+                steps = train(config, wall_minutes=options.wall)
+                row = {"minutes": round(found, 1), "start": start, "steps": steps}
+                print(json.dumps(row | judges.measure(run)), flush=True)
+    except MyXTTSError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

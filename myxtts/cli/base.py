@@ -1,0 +1,182 @@
+"""`myxtts base`: the voice that comes with MyXTTS, and how it was made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from myxtts.cli.output import Debug, echo, load_tensorflow, make_console, start_logging
+from myxtts.config.model import ModelSize
+
+if TYPE_CHECKING:
+    from myxtts.config.config import XTTSConfig
+
+app = typer.Typer(
+    help="The base voice, from which new voices start: what it is, and how to make it anew.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+STEPS = {"tiny": 9000, "small": 20_000, "normal": 60_000, "big": 100_000}
+BATCH_FRAMES = 4096  # as many as 16 sentences of three seconds
+
+
+@app.command()
+def train(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where corpus and run are kept.")],
+    size: Annotated[ModelSize, typer.Option(help="Size of the network.")] = "tiny",
+    recordings: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="People's recordings with a clip list; repeatable."),
+    ] = None,
+    recordings_of_words: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="The same, of single words with a pause after each."),
+    ] = None,
+    leave_out: Annotated[
+        str, typer.Option(metavar="NAME,NAME", help="Speakers kept for judging, never heard.")
+    ] = "",
+    english_texts: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="English texts, a line each, for espeak-ng to say."),
+    ] = None,
+    voices: Annotated[int, typer.Option(min=2, help="Synthetic speakers.")] = 240,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Updates; the default depends on the size.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of texts, voices, weights and batches.")] = 0,
+    debug: Debug = False,
+) -> None:
+    """Make the corpus of the base voice and train on it; interrupted, the same command goes on.
+
+    espeak-ng speaks every language in many voices. Recordings of people are what makes it speak
+    like people and clone them: those of the shipped voice are named on its card.
+    """
+    start_logging()
+    from myxtts.corpora.base_voice import Recordings
+
+    left_out = frozenset(filter(None, leave_out.split(",")))
+    people = [Recordings(folder, False, left_out) for folder in recordings or []]
+    people += [Recordings(folder, True, left_out) for folder in recordings_of_words or []]
+    _make_corpus(out / "corpus", people, english_texts, voices=voices, seed=seed)
+    load_tensorflow()
+    from myxtts.pages.report import report_at_the_end
+    from myxtts.training import make_trainer
+
+    config = base_config(
+        out / "corpus", out / "run", size=size, steps=steps or STEPS[size], seed=seed
+    )
+    with make_trainer(config) as trainer, report_at_the_end(trainer.run.path):
+        result = trainer.train()
+    if result["stopped_by"] is not None:
+        echo("Stopped; the same command goes on from there.")
+        raise typer.Exit(128 + result["stopped_by"])
+    echo(f"Trained {result['steps']} steps. Ship it: myxtts base export {out} FOLDER")
+
+
+def _make_corpus(
+    folder: Path, people: list[Any], english_texts: Path | None, *, voices: int, seed: int
+) -> None:
+    from rich.progress import Progress
+
+    from myxtts.corpora.base_voice import make_base_corpus
+
+    console = make_console()
+    with Progress(console=console, transient=True) as progress:
+        bar = progress.add_task("the corpus is made", total=None)
+        facts = make_base_corpus(
+            folder,
+            recordings=people,
+            english_texts=english_texts,
+            voices=voices,
+            seed=seed,
+            progress=lambda done, total: progress.update(bar, completed=done, total=total),
+        )
+    for source, counted in facts["sources"].items():
+        echo(
+            f"{source}: {counted['clips']} clips, {counted['minutes']} minutes, "
+            f"{counted['speakers']} speakers, {len(counted['languages'])} languages"
+        )
+
+
+def base_config(corpus: Path, run: Path, *, size: ModelSize, steps: int, seed: int) -> XTTSConfig:
+    """The recipe of the base voice: a few static shapes of equally many frames."""
+    from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSConfig
+
+    return XTTSConfig(
+        model=ModelConfig(size=size),
+        data=DataConfig(
+            train_data=corpus,
+            tokenizer="phonemes",
+            batch_frames=BATCH_FRAMES,
+            max_buckets=4,
+            cache="memory",
+        ),
+        training=TrainingConfig(
+            checkpoint_dir=run,
+            max_steps=steps,
+            learning_rate=2e-3 if size == "tiny" else 1e-3,
+            warmup_steps=300,
+            ema_decay=0.999,
+            seed=seed,
+            checkpoint_steps=500,
+            checkpoint_minutes=5.0,
+            keep_checkpoints=3,
+            validation_steps=500,
+            sample_steps=1000,
+        ),
+    )
+
+
+@app.command()
+def export(
+    made: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder that `myxtts base train` made.")
+    ],
+    out: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to make or replace.")],
+    numbers: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What `python -m benchmarks.base_voice` wrote."),
+    ] = None,
+    note: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="A line for the card, as where recordings are from."),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Write the newest averaged weights as a base voice: half precision, with its card."""
+    start_logging()
+    from myxtts.inference.base_card import make_card
+    from myxtts.inference.export import export_voice
+
+    card = make_card(made, numbers=numbers, notes=note or [])
+    folder = export_voice(made / "run", out, card=card)
+    size_mb = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
+    echo(f"{out}: {card['size']}, step {card['steps']}, {size_mb:.2f} MB")
+
+
+@app.command()
+def show(debug: Debug = False) -> None:
+    """Print the card of the base voice: what it heard, how good it is, what it is not."""
+    start_logging()
+    from myxtts.base import base_sizes, read_card
+
+    for size in base_sizes():
+        for line in _lines_of(read_card(size)):
+            echo(line)
+
+
+def _lines_of(value: Any, indent: int = 0) -> list[str]:
+    """Nested facts as indented lines."""
+    pad = "  " * indent
+    if isinstance(value, list):
+        return [f"{pad}- {item}" for item in value]
+    lines = []
+    for name, item in value.items():
+        if isinstance(item, dict | list) and item:
+            lines += [f"{pad}{name}:", *_lines_of(item, indent + 1)]
+        else:
+            lines.append(f"{pad}{name}: {item}")
+    return lines

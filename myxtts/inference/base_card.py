@@ -1,0 +1,55 @@
+"""The card of a base voice: what it heard, how it was trained, what was measured of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from myxtts import __version__
+from myxtts.documents import read_json
+from myxtts.errors import DataError
+from myxtts.runs.checkpoints import CheckpointStore
+
+CORPUS_FACTS = Path("corpus", "base_corpus.json")
+
+NOT = (
+    "A finished voice: it is made to start from. Its own speech is understood, and dull.",
+    "A copy of anyone: how near it comes to people it never heard is among the numbers.",
+    "A speaker of every language like a native: all but English it heard from espeak-ng alone.",
+)
+
+
+def make_card(made: Path, *, numbers: Path | None, notes: Sequence[str]) -> dict[str, Any]:
+    """From the folder of `myxtts base train`, and what the benchmark wrote."""
+    try:
+        facts = read_json(made / CORPUS_FACTS)
+        measured = None if numbers is None else read_json(numbers)
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"The facts for the card cannot be read: {error}", "the --out of `myxtts base train`"
+        ) from error
+    checkpoint = CheckpointStore(made / "run" / "checkpoints").latest(("ema",))
+    if checkpoint is None:
+        raise DataError(f"{made / 'run'} has no whole checkpoint yet.", "train for longer")
+    config = checkpoint.state["config"]
+    return {
+        "name": "MyXTTS base voice",
+        "size": config["model"]["size"],
+        "steps": checkpoint.step,
+        "licence": "Apache-2.0, as MyXTTS",
+        "heard": facts["sources"],
+        "notes": list(notes),
+        "made": {
+            "myxtts": __version__,
+            "espeak_ng": facts["espeak_ng"],
+            "corpus": facts["settings"],
+            "seed": config["training"]["seed"],
+            "learning_rate": config["training"]["learning_rate"],
+            "batch_frames": config["data"]["batch_frames"],
+            "planned_steps": config["training"]["max_steps"],
+            "device": "CPU",
+        },
+        "numbers": measured or {},
+        "not": list(NOT),
+    }

@@ -1,0 +1,99 @@
+"""Where a run starts and how long it trains, chosen by how much was recorded; loads no TensorFlow.
+
+A voice from minutes of recordings starts from the base voice, and more data takes more steps. What
+the user chose is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from myxtts.base import BASE, NONE, base_sizes
+from myxtts.config.config import XTTSConfig
+from myxtts.config.presets import MODEL_SIZES
+
+MOST_MINUTES = 60.0  # of data that a voice starts from the base voice with, unasked
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to go on from the base voice with so many minutes of recordings."""
+
+    minutes: float  # up to
+    steps: int
+    learning_rate: float
+
+
+RECIPES = (
+    Recipe(2.0, 300, 5e-4),
+    Recipe(10.0, 600, 1e-3),
+    Recipe(30.0, 1200, 1e-3),
+    Recipe(float("inf"), 2500, 1e-3),
+)
+
+
+def choose_recipe(minutes: float) -> Recipe:
+    """The recipe for so much data."""
+    return next(recipe for recipe in RECIPES if minutes <= recipe.minutes)
+
+
+def choose_start(
+    config: XTTSConfig, *, given: Collection[str], measure: Callable[[], float]
+) -> list[str]:
+    """Settle what the user left open, in place; returns what to say of it.
+
+    `given` are the dotted names of the settings that the user chose, and `measure` tells the
+    minutes of recordings: it is asked only where they matter, for it looks at every clip.
+    """
+    asked = None if config.training.init_from is None else str(config.training.init_from)
+    if asked not in (None, BASE):
+        return []
+    if asked is None and (reason := _why_not(config, given)):
+        return [f"Starting from nothing: {reason}"]
+    minutes = measure()
+    if asked is None and "model.size" not in given and minutes > MOST_MINUTES:
+        return [
+            f"Starting from nothing: {minutes:.0f} minutes of recordings are enough for a voice of "
+            f"its own (--init-from {BASE} starts from the base voice)"
+        ]
+    if "model.size" not in given:
+        config.model.size = base_sizes()[0]  # type: ignore[assignment]
+    config.training.init_from = Path(BASE)
+    lines = [
+        f"Starting from the base voice ({config.model.size}), with {minutes:.1f} minutes of "
+        f"recordings. From nothing: --init-from {NONE}"
+    ]
+    return lines + _apply(config, choose_recipe(minutes), given)
+
+
+def _why_not(config: XTTSConfig, given: Collection[str]) -> str:
+    """What speaks against the base voice, where nobody asked for it; nothing if it is empty."""
+    sizes, size = base_sizes(), config.model.size
+    if not sizes:
+        return "this installation holds no base voice"
+    if "model.size" in given and size not in sizes:
+        return f"there is no base voice of the size {size} (--model-size {sizes[0]} has one)"
+    own = size if "model.size" in given else sizes[0]
+    if any(
+        f"model.{name}" in given and getattr(config.model, name) != width
+        for name, width in MODEL_SIZES[own].items()
+    ):
+        return "the base voice has other widths"
+    return ""
+
+
+def _apply(config: XTTSConfig, recipe: Recipe, given: Collection[str]) -> list[str]:
+    said = []
+    if not {"training.max_steps", "training.epochs"} & set(given):
+        config.training.max_steps = recipe.steps
+        said.append(f"{recipe.steps} steps (--max-steps)")
+    if "training.learning_rate" not in given:
+        config.training.learning_rate = recipe.learning_rate
+        said.append(f"a learning rate of {recipe.learning_rate:g} (--lr)")
+    if "training.warmup_steps" not in given:
+        config.training.warmup_steps = recipe.steps // 20
+    if "training.ema_decay" not in given:
+        config.training.ema_decay = 0.99 if recipe.steps < 1000 else 0.995
+    return [f"Chosen for so much data: {', '.join(said)}"] if said else []

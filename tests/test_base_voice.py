@@ -1,0 +1,222 @@
+"""The voice that comes with MyXTTS: whole, small, and what a run starts from unless told not to."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from myxtts import base
+from myxtts.config.config import ModelConfig, XTTSConfig
+from myxtts.config.presets import MODEL_SIZES
+from myxtts.data.recorded import recorded_minutes
+from myxtts.errors import DataError
+from myxtts.features.audio import SAMPLE_RATE
+from myxtts.inference.base_card import make_card
+from myxtts.inference.export import export_voice
+from myxtts.inference.synthesizer import Synthesizer
+from myxtts.inference.timbre import correction, speech_spectrum
+from myxtts.inference.voice_files import WEIGHTS_FILE, load_voice
+from myxtts.models.xtts import XTTS
+from myxtts.text.languages import LANGUAGES
+from myxtts.text.tokenizers import PHONEMES
+from myxtts.training import setup
+from myxtts.training.fine_tuning import SYMBOLS, load_matching_weights
+from myxtts.training.recipe import MOST_MINUTES, choose_recipe, choose_start
+from tests.runs import make_clips
+from tests.support import ROOT
+
+MADE_BEFORE = ROOT / "tests" / "fixtures" / "made_before"
+MOST_MB = {"tiny": 5.0, "small": 15.0}
+
+
+def config(**sections):
+    return XTTSConfig(**{name: dict(values) for name, values in sections.items()})
+
+
+@pytest.fixture(scope="module")
+def voice():
+    return load_voice("base")
+
+
+def test_it_is_small_and_reads_and_speaks_every_language(voice):
+    assert "tiny" in base.base_sizes()
+    assert voice.languages == tuple(LANGUAGES)
+    assert voice.kind == "phonemes"
+    assert voice.tokenizer.symbols[4:] == PHONEMES
+    assert all(np.isfinite(array).all() for array in voice.weights.values())
+    assert {str(array.dtype) for array in voice.weights.values()} == {"float32"}
+    for size in base.base_sizes():
+        files = list(base.base_folder(size).iterdir())
+        assert sum(file.stat().st_size for file in files) < MOST_MB[size] * 1e6
+
+
+def test_its_card_names_what_it_heard_what_was_measured_and_what_it_is_not():
+    card = base.read_card("tiny")
+    assert card["size"] == "tiny"
+    assert card["steps"] == load_voice(base.base_folder("tiny")).step
+    heard = card["heard"]
+    assert heard["espeak-ng"]["languages"] == sorted(LANGUAGES)
+    assert {"words", "languages", "unseen", "people"} <= set(card["numbers"])
+    assert card["not"]
+    left_out = [each["leave_out"] for each in card["made"]["corpus"]["recordings"]]
+    assert all(names == [f"s{number}" for number in range(49, 55)] for names in left_out)
+
+
+def test_a_damaged_one_is_refused(tmp_path):
+    folder = shutil.copytree(base.base_folder("tiny"), tmp_path / "base")
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(DataError, match="checksum"):
+        load_voice(folder)
+    config_file = folder / "config.json"
+    facts = json.loads(config_file.read_text(encoding="utf-8"))
+    facts["step"] += 1
+    config_file.write_text(json.dumps(facts), encoding="utf-8")
+    with pytest.raises(DataError, match="changed"):
+        load_voice(folder)
+
+
+def test_a_model_of_its_size_takes_all_of_it_and_one_that_reads_characters_all_but_symbols(voice):
+    model = XTTS(ModelConfig(size="tiny", vocab_size=voice.model.vocab_size))
+    match = load_matching_weights(model, voice)
+    assert (match.share, match.extended, match.new) == (1.0, [], [])
+    match = load_matching_weights(model, voice, same_symbols=False)
+    assert match.new == [SYMBOLS]
+
+
+def test_a_size_without_one_is_refused_with_the_size_that_has_it():
+    wanted = config(model={"size": "big"}, training={"init_from": "base"})
+    with pytest.raises(DataError, match="--model-size"):
+        setup.fine_tuning_source(wanted, None)
+    assert setup.fine_tuning_source(config(training={"init_from": "none"}), None) is None
+    assert setup.fine_tuning_source(config(), None) is None
+
+
+def test_one_is_exported_in_half_precision_with_a_card_made_from_its_run(tmp_path):
+    made = tmp_path / "made"
+    shutil.copytree(MADE_BEFORE / "run", made / "run")
+    facts = {"sources": {"espeak-ng": {"clips": 3}}, "espeak_ng": "1.52", "settings": {"seed": 7}}
+    (made / "corpus").mkdir()
+    (made / "corpus" / "base_corpus.json").write_text(json.dumps(facts), encoding="utf-8")
+    numbers = tmp_path / "numbers.json"
+    numbers.write_text('{"words": {"unseen words": 0.5}}', encoding="utf-8")
+    card = make_card(made, numbers=numbers, notes=["from somewhere"])
+    assert (card["steps"], card["heard"], card["notes"]) == (
+        5,
+        facts["sources"],
+        ["from somewhere"],
+    )
+    assert card["numbers"]["words"] == {"unseen words": 0.5}
+    out = export_voice(made / "run", tmp_path / "voice", card=card)
+    assert {file.name for file in out.iterdir()} == {"card.json", "config.json", WEIGHTS_FILE}
+    half = load_file(out / WEIGHTS_FILE)
+    assert {str(array.dtype) for array in half.values()} == {"float16"}
+    whole, loaded = load_voice(made / "run"), load_voice(out)
+    for name, array in whole.weights.items():
+        np.testing.assert_allclose(loaded.weights[name], array, rtol=1e-3, atol=1e-6)
+    assert loaded.speakers == ()
+    export_voice(made / "run", out, card=card)  # replaces its own
+    with pytest.raises(DataError, match="facts for the card"):
+        make_card(tmp_path / "nothing", numbers=None, notes=[])
+
+
+def test_speech_is_moved_to_the_references_average_spectrum_and_keeps_its_loudness():
+    rng = np.random.default_rng(0)
+    mel = rng.normal(-4, 1, [200, 80]).astype(np.float32)
+    darker = mel - np.linspace(0, 3, 80, dtype=np.float32)
+    pause = np.full([50, 80], -11.5, np.float32)
+    wanted = speech_spectrum([np.concatenate([darker, pause])])
+    np.testing.assert_allclose(wanted, speech_spectrum([darker]), atol=1e-5)  # pauses do not count
+    moved = mel + correction(wanted, mel, usual=speech_spectrum([mel]))
+    assert abs(float(moved.mean() - mel.mean())) < 0.05
+    shape = speech_spectrum([moved]) - wanted
+    assert float(shape.std()) < 0.2 < float((speech_spectrum([mel]) - wanted).std())
+
+
+def test_only_the_base_voice_is_moved_unasked(voice):
+    assert voice.is_base
+    assert Synthesizer(voice).timbre == 1.0
+    plain = Synthesizer(voice, timbre=0.0)
+    time = np.arange(3 * SAMPLE_RATE) / SAMPLE_RATE
+    hum = sum(np.sin(2 * np.pi * 140 * k * time) / k for k in range(1, 12)) * 0.1
+    heard = plain.listen((hum, SAMPLE_RATE))
+    first, again = (plain.perform(["Good day."], voice=heard)[0].mel for _ in range(2))
+    plain.timbre = 1.0
+    moved = plain.perform(["Good day."], voice=heard)[0].mel
+    np.testing.assert_array_equal(first, again)
+    off = moved - first
+    assert np.abs(off).max() > 0.1
+    np.testing.assert_allclose(off, np.broadcast_to(off[:1], off.shape), atol=1e-4)
+
+
+# -- what `train` starts from, and how long --
+
+
+def test_minutes_of_recordings_start_from_it_in_its_size_with_a_recipe():
+    settings = config()
+    said = choose_start(settings, given=(), measure=lambda: 12.0)
+    assert "base voice (tiny), with 12.0 minutes" in said[0]
+    assert "--init-from none" in said[0]
+    recipe = choose_recipe(12.0)
+    assert (settings.model.size, str(settings.training.init_from)) == ("tiny", "base")
+    assert settings.model.voice_dim == MODEL_SIZES["tiny"]["voice_dim"]
+    assert settings.training.max_steps == recipe.steps
+    assert settings.training.learning_rate == recipe.learning_rate
+    assert "--max-steps" in said[1]
+
+
+def test_more_data_gets_more_steps():
+    steps = [choose_recipe(minutes).steps for minutes in (1, 5, 15, 60, 6000)]
+    assert steps == sorted(steps)
+    assert len(set(steps)) >= 4
+
+
+def test_what_was_chosen_is_left_alone():
+    settings = config(
+        model={"size": "tiny"}, training={"epochs": 3, "learning_rate": 0.002, "ema_decay": 0.9}
+    )
+    given = ["model.size", "training.epochs", "training.learning_rate", "training.ema_decay"]
+    assert len(choose_start(settings, given=given, measure=lambda: 600.0)) == 1
+    assert settings.training.max_steps is None
+    assert (settings.training.learning_rate, settings.training.ema_decay) == (0.002, 0.9)
+    assert str(settings.training.init_from) == "base"  # the size was chosen, and has one
+
+
+@pytest.mark.parametrize(
+    ("model", "minutes", "given", "why"),
+    [
+        ({"size": "big"}, 1.0, ["model.size"], "no base voice of the size big"),
+        ({"size": "tiny", "voice_dim": 8}, 1.0, ["model.size", "model.voice_dim"], "widths"),
+        ({}, MOST_MINUTES + 1, [], "enough for a voice of its own"),
+    ],
+)
+def test_where_it_does_not_fit_a_run_starts_from_nothing_and_says_why(model, minutes, given, why):
+    settings = config(model=model)
+    before = settings.model_copy(deep=True)
+    (said,) = choose_start(settings, given=given, measure=lambda: minutes)
+    assert said.startswith("Starting from nothing")
+    assert why in said
+    assert settings == before
+
+
+def never() -> float:
+    raise AssertionError("nobody looks at every clip for nothing")
+
+
+@pytest.mark.parametrize("asked", ["none", "runs/mine"])
+def test_another_start_is_not_touched(asked):
+    settings = config(training={"init_from": asked})
+    before = settings.model_copy(deep=True)
+    assert choose_start(settings, given=["training.init_from"], measure=never) == []
+    assert settings == before
+
+
+def test_minutes_are_those_of_the_clips_that_can_be_used(tmp_path):
+    data = make_clips(tmp_path / "data", 10, seconds=6.0)
+    (data / "wavs" / "c001.wav").unlink()
+    settings = config(data={"train_data": str(data)})
+    assert recorded_minutes(settings.data) == pytest.approx(0.91, abs=0.02)
