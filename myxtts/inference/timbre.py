@@ -1,8 +1,8 @@
 """The colour of a voice as its average spectrum, and what is missing of it in what a model says.
 
 A model clones people it never heard only roughly. What it says is therefore moved, band by band, to
-the average spectrum of the reference: of six people never heard that took the share of digits
-nearest to their own speaker, among 54, from 0.22 to 0.67.
+the average spectrum of the reference. Tried on six people never heard, with an early base voice: of
+18 sayings of digits 0.22 were nearest to their own speaker, of 54, without it and 0.67 with it.
 """
 
 from __future__ import annotations
