@@ -15,10 +15,10 @@ demo: $(VENV)/installed ## Install, train a small voice on the CPU, and hear it
 	@$(BIN)/python -m myxtts demo
 
 test: $(VENV)/installed ## Run the tests (a few minutes)
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	@$(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow"
 
 test-all: $(VENV)/installed ## Run the tests and the slow, thorough checks
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -n 3 --dist loadfile
 
 check: $(VENV)/installed ## Lint, check formatting, types and imports
 	@$(BIN)/python -m ruff check .
