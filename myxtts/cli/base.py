@@ -113,6 +113,7 @@ def base_config(corpus: Path, run: Path, *, size: ModelSize, steps: int, seed: i
             batch_frames=BATCH_FRAMES,
             max_buckets=4,
             cache="memory",
+            stall_timeout=86_400,  # hours in the background, where it may be paused for a while
         ),
         training=TrainingConfig(
             checkpoint_dir=run,
