@@ -13,8 +13,7 @@ import pytest
 from myxtts.errors import ConfigError
 from myxtts.pipeline.engine import ProducerConsumerPipeline
 from myxtts.runs.checkpoints import CheckpointStore
-from myxtts.training import setup
-from myxtts.training import trainer as trainer_module
+from myxtts.training import setup, sources
 from myxtts.training.trainer import XTTSTrainer
 from tests import runs
 from tests.test_trainer import CLIPS, names, shown_in_tensorboard
@@ -44,7 +43,7 @@ def test_the_pipeline_gets_the_settings_it_is_named_for(run, trainer_in, monkeyp
         given.update(arguments)
         return ProducerConsumerPipeline(source, **arguments)
 
-    monkeypatch.setattr(trainer_module, "ProducerConsumerPipeline", remember)
+    monkeypatch.setattr(sources, "ProducerConsumerPipeline", remember)
     buffers = {"pipeline_buffer_size": 30, "prefetch_buffer_size": 5, "pipeline_depth": 2}
     waits = {"model_start_delay": 0.25, "stall_timeout": 77.0}
     trainer_in(run, data={**buffers, **waits}).train(runs.mel_batches(2), epochs=1)
