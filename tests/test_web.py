@@ -5,7 +5,9 @@ from __future__ import annotations
 import http.client
 import shutil
 import socket
+import struct
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pytest
 
@@ -246,3 +248,14 @@ def test_odd_events_do_not_break_the_live_page(run, address):
     answer = connection.getresponse()
     assert answer.status == 200
     assert "0.25" in answer.read().decode()
+
+
+def test_who_leaves_before_the_answer_leaves_no_traceback(address, capfd):
+    host, port = urlsplit(address).hostname, urlsplit(address).port
+    for _ in range(20):
+        client = socket.create_connection((host, port))
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.sendall(f"GET http://[/ HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n".encode())
+        client.close()  # with a reset, while the answer is on its way
+    assert urlopen(address).status == 200
+    assert "Traceback" not in capfd.readouterr().err

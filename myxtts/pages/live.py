@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -96,7 +97,6 @@ class _Server(ThreadingHTTPServer):
     """Answers for one run."""
 
     daemon_threads = True
-
     request_queue_size = 128  # the module's own 5 turns away whoever comes in a crowd
 
     def __init__(self, follower: RunFollower, *, port: int, lang: Language) -> None:
@@ -105,6 +105,11 @@ class _Server(ThreadingHTTPServer):
         self._view: RunView | None = None
         self._polled_at = 0.0
         super().__init__((HOST, port), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Whoever leaves before the answer is no fault of ours."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
     def view(self) -> RunView:
         """The run as it is, read no more than a few times a second however many look."""
