@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import json
 import logging
 import os
 import shlex
@@ -19,6 +18,7 @@ import numpy as np
 from myxtts.config.config import DataConfig
 from myxtts.data.batching import MASKED, BatchPlan, PlannedBatch
 from myxtts.data.buckets import Bucket, assign_buckets, rows_per_batch
+from myxtts.data.fingerprint import fingerprint
 from myxtts.data.loader import (
     FIRST,
     BatchIterator,
@@ -32,7 +32,7 @@ from myxtts.data.shares import WHOLE, Share
 from myxtts.data.table import ClipTable, Ints
 from myxtts.data.verdicts import REMEDIES
 from myxtts.errors import ConfigError, DataError
-from myxtts.features.audio import REFERENCE_SECONDS, bucket_samples
+from myxtts.features.audio import bucket_samples
 from myxtts.text.tokenizers import Tokenizer
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,6 @@ log = logging.getLogger(__name__)
 HELD_OUT_SHARE = 0.05
 MIN_CLIPS_TO_HOLD_OUT = 10
 MAX_HELD_OUT = 200
-FINGERPRINT_VERSION = 1  # raised when the same settings would give other batches
 VALIDATION_SEED = 0  # not the run's, so that runs with different seeds can be compared
 
 
@@ -242,7 +241,7 @@ def prepare_training(
         dropped=tuple(clip for each in lists for clip in _dropped(each)),
         listed=sum(len(each.manifest) for each in lists),
         plan=plan,
-        fingerprint=_fingerprint(train, plan, config),
+        fingerprint=fingerprint(train, plan, config),
         _source=source,
         _validation_source=validation_source,
         _validation_plan=fixed,
@@ -382,25 +381,3 @@ def _dropped(prepared: PreparedData) -> Iterator[DroppedClip]:
                 verdict.detail,
                 REMEDIES[verdict.reason],
             )
-
-
-def _fingerprint(table: ClipTable, plan: BatchPlan, config: DataConfig) -> str:
-    """Of everything that decides what a place in training holds, and of nothing else."""
-    settings = {
-        "version": FINGERPRINT_VERSION,
-        "seed": plan.seed,
-        "buckets": plan.buckets,
-        "batch_size": None if plan.batch_frames else plan.batch_size,
-        "batch_frames": plan.batch_frames,
-        "balance": config.balance,
-        "own_lengths": config.static_shapes == "off",
-        "reference_seconds": REFERENCE_SECONDS,
-        "speakers": table.speaker_names,
-        "paths": table.paths,
-    }
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-    for column in (table.samples, table.token_lengths, table.speakers, table.languages):
-        digest.update(column.tobytes())
-    for ids in table.tokens:
-        digest.update(ids.tobytes())
-    return digest.hexdigest()

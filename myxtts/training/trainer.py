@@ -54,8 +54,7 @@ class XTTSTrainer:
     `model` is None for our own, a Keras model with `compute_losses(batch, step=, training=)`, or
     better a function that makes one, so that it is created on the model device. The run folder is
     locked until `close()`: use the trainer in a `with` block, or let the process end. The config
-    stays the caller's; of the process it decides the devices (`configure_devices`), and what
-    `prepare_process` names.
+    stays the caller's; of the process it decides the devices, and what `prepare_process` names.
     """
 
     def __init__(
@@ -176,9 +175,8 @@ class XTTSTrainer:
                         self.replicas.heard(together, self._stop)
                         self.step.drop_gradients()
                     if self._stop:
-                        log.info(
-                            "Stopped by %s at step %d", self._stop.signal_name, self.steps_done
-                        )
+                        name = self._stop.signal_name
+                        log.info("Stopped by %s at step %d", name, self.steps_done)
                 first = self.replicas.is_first
                 if self.step.at_update and first:
                     self._report()
