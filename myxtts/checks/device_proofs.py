@@ -37,7 +37,7 @@ def prove_bandwidth(target: Target) -> str:
     told = f"{rate:.1f} GB/s, {_way(plan, target)}"
     buses: list[float | None] = []
     if not plan.simulated:
-        buses = [target.hardware.bus_gb_s(gpu) for gpu in (target.data_gpu, target.model_gpu)]
+        buses = [target.hardware.bus_gb_s(card.index) for card in target.cards()]
     known = [bus for bus in buses if bus is not None]
     if not known:
         return told
@@ -53,7 +53,8 @@ def prove_bandwidth(target: Target) -> str:
 def _way(plan: DevicePlan, target: Target) -> str:
     if plan.simulated:
         return "a copy in memory (simulated devices)"
-    direct = target.hardware.peer_to_peer(target.data_gpu, target.model_gpu)
+    data, model = target.cards()
+    direct = target.hardware.peer_to_peer(data.index, model.index)
     if direct is None:
         return "way unknown"
     return "peer to peer" if direct else "through the host"
