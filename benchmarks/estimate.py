@@ -69,11 +69,11 @@ def measure(size: str, shape: BatchShape, level: str) -> Result:
     from benchmarks.memory import make_batch
     from myxtts.profiling.kernels import kernels_of
     from myxtts.profiling.speed_estimate import Stage, time_stage
-    from myxtts.profiling.traced_work import make_step, trace_step
+    from myxtts.profiling.traced_work import make_model, make_step, trace_step
 
     config = XTTSConfig(model={"size": size}, training={"optimization_level": level})
     compiled = config.training.xla
-    step = make_step(config, half=False, jit_compile=compiled)
+    step = make_step(make_model(config.model), config.training, jit_compile=compiled)
     batch = make_batch(shape)
     traced = trace_step(
         step, tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), batch)

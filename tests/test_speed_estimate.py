@@ -17,7 +17,13 @@ from myxtts.profiling.graph_walk import walk
 from myxtts.profiling.kernels import Kernel, kernels_of
 from myxtts.profiling.operation_cost import Cost
 from myxtts.profiling.speed_estimate import Stage, Work, estimate, time_stage
-from myxtts.profiling.traced_work import host_batch_spec, make_step, trace_step, trace_work
+from myxtts.profiling.traced_work import (
+    host_batch_spec,
+    make_model,
+    make_step,
+    trace_step,
+    trace_work,
+)
 from myxtts.training.model_memory import BatchShape, raw_batch_bytes, ready_batch_bytes
 from tests.runs import make_clips, settings
 from tests.voices import ONE_BLOCK, WIDTHS
@@ -88,7 +94,7 @@ def work(small):
 
 @pytest.fixture(scope="module")
 def step(small):
-    return make_step(small, half=False)
+    return make_step(make_model(small.model), small.training)
 
 
 def ready_spec(rows=2, frames=24, tokens=8):
