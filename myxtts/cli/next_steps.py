@@ -10,13 +10,12 @@ import numpy as np
 
 from myxtts.config.commands import where_programs_are
 from myxtts.config.config import DataConfig
-from myxtts.data.list_lines import DELIMITERS
-from myxtts.data.manifests import read_manifest
+from myxtts.data.prepare import read_list
 from myxtts.data.table import ClipTable
 from myxtts.errors import MyXTTSError
 from myxtts.features.audio import REFERENCE_SECONDS, SAMPLE_RATE
 from myxtts.pages.report import REPORT_FILE
-from myxtts.text.languages import LANGUAGE_IDS
+from myxtts.text.languages import LANGUAGES
 
 if TYPE_CHECKING:
     from myxtts.training.trainer import XTTSTrainer
@@ -60,8 +59,7 @@ def _speaking_command(run: Path, table: ClipTable, config: DataConfig) -> list[s
             break
     else:
         return []
-    number = int(table.languages[chosen[0]])
-    language = next(tag for tag, known in LANGUAGE_IDS.items() if known == number)
+    language = list(LANGUAGES)[table.languages[chosen[0]]]
     text = _a_text(config, language)
     if text is None:
         return []
@@ -75,9 +73,8 @@ def _speaking_command(run: Path, table: ClipTable, config: DataConfig) -> list[s
 def _a_text(config: DataConfig, language: str) -> str | None:
     """A sentence in that language, as the clip list has one."""
     assert config.train_data is not None
-    delimiter = None if config.delimiter is None else DELIMITERS[config.delimiter]
     try:
-        listed = read_manifest(config.train_data, delimiter=delimiter, language=config.language)
+        listed = read_list(config.train_data, config)
     except MyXTTSError:
         return None
     texts = (clip.text for clip in listed if clip.language == language)

@@ -18,6 +18,7 @@ from myxtts.data.list_lines import DELIMITERS
 from myxtts.data.manifests import Manifest, read_manifest
 from myxtts.data.table import ClipTable, judge_texts, make_table
 from myxtts.data.verdicts import Verdict
+from myxtts.errors import DataError
 from myxtts.features.audio import HOP, SAMPLE_RATE
 from myxtts.text.languages import check_language
 from myxtts.text.lexicon import Lexicon
@@ -50,15 +51,11 @@ def prepare_data(
     on_clip: Callable[[], None] = lambda: None,
 ) -> PreparedData:
     """Read a folder's list, listen to every clip, read every text; every drop has its reason."""
-    delimiter = None if config.delimiter is None else DELIMITERS[config.delimiter]
-    manifest = read_manifest(source, delimiter=delimiter, language=check_language(config.language))
+    manifest = read_list(source, config)
     if manifest.form:
         log.info("%s is read as %s", source, manifest.form)
     _check_script_of_default(manifest, check_language(config.language))
-    on_list(len(manifest))
-    verdicts = check_clips(
-        manifest, max_seconds=config.max_mel_frames * HOP / SAMPLE_RATE, on_clip=on_clip
-    )
+    verdicts = _listen(manifest, config, on_list, on_clip)
     if tokenizer is None:
         tokenizer = make_tokenizer(
             config.tokenizer,
@@ -69,6 +66,38 @@ def prepare_data(
         manifest, verdicts, tokenizer, max_text_length=config.max_text_length
     )
     return PreparedData(manifest, judged, tokens, tokenizer)
+
+
+def recorded_minutes(
+    config: DataConfig,
+    *,
+    on_list: Callable[[int], None] = lambda clips: None,
+    on_clip: Callable[[], None] = lambda: None,
+) -> float:
+    """Minutes of the training clips that can be used, as far as their sound tells.
+
+    What is found of each clip is kept beside the data, so that training does not look again.
+    """
+    assert config.train_data is not None
+    verdicts = _listen(read_list(config.train_data, config), config, on_list, on_clip)
+    return sum(each.frames / each.sample_rate for each in verdicts if each.kept) / 60.0
+
+
+def read_list(source: str | Path, config: DataConfig) -> Manifest:
+    """The clips that a folder, or a list in it, names, read as the settings say."""
+    delimiter = None if config.delimiter is None else DELIMITERS[config.delimiter]
+    return read_manifest(source, delimiter=delimiter, language=check_language(config.language))
+
+
+def _listen(
+    manifest: Manifest,
+    config: DataConfig,
+    on_list: Callable[[int], None],
+    on_clip: Callable[[], None],
+) -> list[Verdict]:
+    on_list(len(manifest))
+    longest = config.max_mel_frames * HOP / SAMPLE_RATE
+    return check_clips(manifest, max_seconds=longest, on_clip=on_clip)
 
 
 def plan_batches(
@@ -115,8 +144,6 @@ def _readable_texts(manifest: Manifest, verdicts: list[Verdict]) -> list[tuple[s
 
 
 def _is_known(language: str) -> bool:
-    from myxtts.errors import DataError
-
     try:
         check_language(language)
     except DataError:
