@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from myxtts.config.config import DataConfig
 from myxtts.data.batching import MASKED, BatchPlan, PlannedBatch
@@ -204,7 +205,7 @@ def prepare_training(
         validation = table.take(held_out) if len(held_out) else None
 
     plan = plan_batches(train, config, seed=seed, steps=steps)
-    if buckets is not None and _all_fit(train, buckets):
+    if buckets is not None and _fits(train, buckets).all():  # longer clips may have been added
         plan = replace(plan, buckets=tuple(buckets))
     elif config.static_shapes == "one" and validation is not None:
         plan = replace(plan, buckets=(_around(plan.buckets[0], validation),))
@@ -307,12 +308,12 @@ def _around(bucket: Bucket, table: ClipTable) -> Bucket:
     return Bucket(max(bucket.frames, -(-frames // 8) * 8), max(bucket.tokens, -(-tokens // 4) * 4))
 
 
-def _all_fit(table: ClipTable, buckets: Sequence[Bucket]) -> bool:
-    """Whether shapes chosen earlier still serve: longer clips may have been added since."""
+def _fits(table: ClipTable, buckets: Sequence[Bucket]) -> npt.NDArray[np.bool_]:
+    """Which clips fit one of these shapes."""
     fits = np.zeros(len(table), bool)
     for frames, tokens in buckets:
         fits |= (table.frames <= frames) & (table.token_lengths <= tokens)
-    return bool(fits.all())
+    return fits
 
 
 def _plan_validation(table: ClipTable | None, plan: BatchPlan, *, first_clip: int) -> FixedPlan:
@@ -320,10 +321,7 @@ def _plan_validation(table: ClipTable | None, plan: BatchPlan, *, first_clip: in
     if table is None:
         return FixedPlan(())
     frames, tokens = table.frames, table.token_lengths
-    buckets = plan.buckets
-    fits = np.zeros(len(table), bool)
-    for bucket in buckets:
-        fits |= (frames <= bucket.frames) & (tokens <= bucket.tokens)
+    buckets, fits = plan.buckets, _fits(table, plan.buckets)
     if not fits.all():
         extra = _around(Bucket(1, 1), table.take(np.flatnonzero(~fits)))
         buckets = tuple(sorted({*buckets, extra}))
