@@ -28,35 +28,28 @@ log = logging.getLogger(__name__)
 RATE_WINDOW_S = 30.0
 STEPS_BEFORE_ETA = 5  # the first ones still compile; a guess from them would be hours off
 REDRAW_S = 0.5
+LOG_S = 10.0  # at least, between two plain lines
 
 
 class TrainingProgress:
     """Shows how far a run is. Values are read only when they are shown, so tensors may be given.
 
-    `log_every` is the least number of seconds between two plain lines. `console` is rich's, the
-    default one writes to standard error, where the log goes too.
+    `console` is rich's, the default one writes to standard error, where the log goes too.
     """
 
-    def __init__(
-        self,
-        *,
-        total_steps: int | None,
-        start_step: int = 0,
-        console: Console | None = None,
-        log_every: float = 10,
-    ) -> None:
+    def __init__(self, *, total_steps: int | None, console: Console | None = None) -> None:
         self.total_steps = total_steps
-        self.start_step = self.step = start_step
+        self.step = 0
         self._on_terminal = _is_terminal(console)
         self._console = console
         self._bars: Progress | None = None
         self._panel: RenderableType | None = None
         self._history = _new_history() if self._on_terminal else None
         self._moved_handlers: list[tuple[logging.StreamHandler[Any], Any]] = []
-        self._every_s = REDRAW_S if self._on_terminal else float(log_every)
+        self._every_s = REDRAW_S if self._on_terminal else LOG_S
         self._shown_at = -math.inf
         self._shown: tuple[int, int] | None = None  # the step, and that of its values
-        self._values_step = start_step
+        self._values_step = 0
         self._recent: deque[tuple[float, int]] = deque()
         self._values: Mapping[str, Any] = {}
         self._samples_per_second: float | None = None
