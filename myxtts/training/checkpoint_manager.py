@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +155,7 @@ class CheckpointManager:
 
     def _contents(self) -> dict[str, Any]:
         return {
-            **self._state.as_dict(),
+            **asdict(self._state),
             **self._facts,
             "early_stopping": self._stopping.state_dict(),
             "config": self._config.model_dump(mode="json"),
