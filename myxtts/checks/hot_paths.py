@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import tensorflow as tf
 
 from myxtts.config.config import ModelConfig, TrainingConfig
+from myxtts.data.loader import batch_spec
 from myxtts.features.device_stage import make_device_stage
 from myxtts.inference.traced_voice import TracedVoice
 from myxtts.inference.vocoder import GriffinLim
@@ -18,7 +19,6 @@ from myxtts.profiling.graph_walk import Level
 from myxtts.profiling.traced_work import (
     HOST,
     Spec,
-    host_batch_spec,
     make_model,
     make_step,
     ready_batch_spec,
@@ -53,7 +53,7 @@ class Variant:
 
 def data_paths() -> tuple[list[HotPath], Spec]:
     """What happens before the step, whatever the model; and the batch that comes of it."""
-    host = host_batch_spec(SHAPE)
+    host = batch_spec(**asdict(SHAPE))
     stage = make_device_stage(on_gpu=True).get_concrete_function(host)
     ready = ready_batch_spec(stage)
     compiled = make_device_stage(jit_compile=True, on_gpu=True).get_concrete_function(host)

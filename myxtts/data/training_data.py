@@ -27,6 +27,7 @@ from myxtts.data.loader import (
     HostBatches,
     LoaderState,
     Plan,
+    batch_spec,
 )
 from myxtts.data.prepare import PreparedData, plan_batches, prepare_data
 from myxtts.data.shares import WHOLE, Share
@@ -119,7 +120,7 @@ class TrainingData:
         shapes = {(stats.rows, stats.bucket) for stats in self.plan.bucket_stats()}
         shapes |= {(len(batch.indices), batch.bucket) for batch in self._validation_plan.batches}
         rows, bucket = max(shapes, key=lambda shape: _batch_bytes(*shape))
-        return self._source.spec(bucket, rows=rows)
+        return batch_spec(rows, frames=bucket.frames, tokens=bucket.tokens)
 
     @property
     def num_lost(self) -> int:

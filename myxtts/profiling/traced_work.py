@@ -6,12 +6,13 @@ Nothing of it is run, and no data is needed. The form is that for a GPU, also wh
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import tensorflow as tf
 
 from myxtts.config.config import ModelConfig, TrainingConfig, XTTSConfig
-from myxtts.features.audio import REFERENCE_SAMPLES, bucket_samples
+from myxtts.data.loader import batch_spec
 from myxtts.features.device_stage import make_device_stage
 from myxtts.models.xtts import XTTS
 from myxtts.pipeline.budget import spec_bytes
@@ -22,8 +23,6 @@ from myxtts.training.precision import made_with
 from myxtts.training.step import TrainStep
 
 HOST = "/CPU:0"  # where tracing is done
-NUMBERS = ("wave_lengths", "reference_lengths", "token_lengths", "languages")
-
 Spec = dict[str, tf.TensorSpec]
 
 
@@ -38,7 +37,7 @@ def trace_work(
     """The kernels of each stage for batches of this shape; `half`: in mixed precision."""
     training = config.training
     tell(f"tracing the data stage for {shape}")
-    raw = host_batch_spec(shape)
+    raw = batch_spec(**asdict(shape))
     process = make_device_stage(on_gpu=on_gpu).get_concrete_function(raw)
     ready = ready_batch_spec(process)
     tell(f"making the {config.model.size} model, and tracing its gradients and its update")
@@ -63,18 +62,6 @@ def trace_work(
         input_bytes=spec_bytes(raw) or 0,
         crossing_bytes=spec_bytes(ready) or 0,
     )
-
-
-def host_batch_spec(shape: BatchShape) -> Spec:
-    """A batch as the loader gives it."""
-    rows = shape.rows
-    return {
-        "waves": tf.TensorSpec([rows, bucket_samples(shape.frames)], tf.int16),
-        "references": tf.TensorSpec([rows, REFERENCE_SAMPLES], tf.int16),
-        "tokens": tf.TensorSpec([rows, shape.tokens], tf.int32),
-        "seed": tf.TensorSpec([2], tf.int32),
-        **dict.fromkeys(NUMBERS, tf.TensorSpec([rows], tf.int32)),
-    }
 
 
 def ready_batch_spec(stage: Any) -> Spec:

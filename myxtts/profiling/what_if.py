@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import ConfigError
 from myxtts.pipeline.telemetry import PROCESS, READ, TRAIN, TRANSFER
-from myxtts.profiling.measurements import READ_CACHED, READ_NATIVE, Profile, StageTimes
+from myxtts.profiling.measurements import (
+    READ_CACHED,
+    READ_NATIVE,
+    LayoutName,
+    Profile,
+    StageTimes,
+)
 from myxtts.profiling.simulator import CPU, PipelineModel, Prediction, StageModel, simulate
-
-LayoutName = Literal["single", "split", "data-parallel"]
 
 READ_AHEAD = 4  # batches that wait, decoded, in front of the host buffer
 HOST_BUFFER = 8  # more takes longer to fill than a profile lasts, and hides a slow disk meanwhile
