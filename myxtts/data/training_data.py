@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import logging
-import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +32,7 @@ from myxtts.data.prepare import PreparedData, plan_batches, prepare_data
 from myxtts.data.shares import WHOLE, Share
 from myxtts.data.table import ClipTable, Ints
 from myxtts.data.verdicts import REMEDIES
+from myxtts.documents import replacing
 from myxtts.errors import ConfigError, DataError
 from myxtts.features.audio import bucket_samples
 from myxtts.text.tokenizers import Tokenizer
@@ -138,19 +138,13 @@ class TrainingData:
 
     def write_dropped(self, path: Path) -> None:
         """Every dropped clip of all lists as CSV, whole or not at all; only a header if none."""
-        partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        # A row that was no UTF-8 is still listed, with its odd bytes made visible.
+        visible: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace"}
         try:
-            try:
-                # A row that was no UTF-8 is still listed, with its odd bytes made visible.
-                with partial.open(
-                    "w", newline="", encoding="utf-8", errors="backslashreplace"
-                ) as file:
-                    table = csv.writer(file)
-                    table.writerow(DroppedClip._fields)
-                    table.writerows(self.dropped)
-                partial.replace(path)
-            finally:
-                partial.unlink(missing_ok=True)
+            with replacing(path) as partial, partial.open("w", newline="", **visible) as file:
+                table = csv.writer(file)
+                table.writerow(DroppedClip._fields)
+                table.writerows(self.dropped)
         except OSError as error:
             raise DataError(
                 f"The list of dropped clips {path} cannot be written: {error}",

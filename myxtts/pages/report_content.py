@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from myxtts.messages import Message, clock, percent, short
+from myxtts.messages import Message, clock, percent
+from myxtts.pages.run_page import rate_cards
 from myxtts.pipeline.telemetry import (
     BUSY,
     PROCESS,
@@ -176,13 +177,7 @@ def _of_run(folder: Path, history: RunHistory) -> ReportContent:
 
 def _run_cards(history: RunHistory, verdict: Diagnosis) -> tuple[tuple[str, Message], ...]:
     view = history.view()
-    cards = [("steps", Message("{}", (f"{view.step:,}",)))]
-    if view.loss is not None:
-        cards.append(("loss", Message("{}", (short(float(view.loss)),))))
-    if view.steps_per_second:
-        cards.append(("steps a second", Message("{}", (f"{view.steps_per_second:.2f}",))))
-    if view.clips_per_second:
-        cards.append(("clips a second", Message("{}", (f"{view.clips_per_second:.1f}",))))
+    cards = [("steps", Message("{}", (f"{view.step:,}",))), *rate_cards(view)]
     if stages := history.settled:
         cards.append(("model busy", Message("{}", (percent(stages[TRAIN].busy_share),))))
     if verdict.variation is not None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.loader import HostBatches
+from myxtts.data.loader import BatchIterator, HostBatches
 from myxtts.data.waves import Wave, WaveSource, WavFiles, native_paths
 from myxtts.pipeline.devices import DevicePlan
 from myxtts.pipeline.hardware import MB
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from myxtts.training.progress import TrainingProgress
     from myxtts.training.trainer import XTTSTrainer
 
-Batches = Iterator[Any]
+Batches = BatchIterator | Generator[Any, None, None]  # either can be closed
 
 
 @dataclass

@@ -15,6 +15,7 @@ import tensorflow as tf
 from myxtts.base import BASE, base_folder
 from myxtts.config.config import TrainingConfig, XTTSConfig
 from myxtts.data.training_data import TrainingData, prepare_training
+from myxtts.documents import replacing
 from myxtts.errors import ConfigError, DeviceError
 from myxtts.features.device_stage import Augmentation, make_device_stage
 from myxtts.inference.voice_files import VoiceFiles, load_voice
@@ -108,14 +109,11 @@ def write_config(config: XTTSConfig, path: Path) -> None:
     """Keep the settings such that they, given again, go on with the run."""
     kept = config.model_copy(deep=True)
     kept.training.resume = "auto"  # one that was reset must not be reset each time
-    partial = path.with_name(f".{path.name}.tmp")
     try:
-        kept.to_yaml(partial)
-        partial.replace(path)
+        with replacing(path) as partial:
+            kept.to_yaml(partial)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error}", "free some space") from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def fine_tuning_source(config: XTTSConfig, saved: Checkpoint | None) -> VoiceFiles | None:
