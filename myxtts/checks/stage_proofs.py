@@ -10,7 +10,7 @@ import numpy as np
 
 from myxtts.checks.validators import Target
 from myxtts.errors import DeviceError
-from myxtts.features.audio import REFERENCE_SAMPLES, SAMPLE_RATE, bucket_samples
+from myxtts.features.audio import REFERENCE_SAMPLES, bucket_samples
 
 ROWS, FRAMES, TOKENS = 16, 800, 120
 PRECISION = 1e-3  # of a log-mel, between a training card and a CPU that speaks
@@ -111,23 +111,17 @@ def _seconds(stage: Callable[[Any], Any], batch: dict[str, Any], device: str) ->
 
 def _host_batch() -> dict[str, Any]:
     """Hums of many pitches in noise, of many lengths: what a host sends."""
-    random = np.random.default_rng(0)
-    lengths = np.linspace(bucket_samples(FRAMES) // 2, bucket_samples(FRAMES), ROWS).astype(int)
+    from myxtts.checks.probe import hums
+
+    samples, random = bucket_samples(FRAMES), np.random.default_rng(0)
+    lengths, pitches = np.linspace(samples // 2, samples, ROWS), np.geomspace(70.0, 350.0, ROWS)
     return {
-        "waves": _hums(random, bucket_samples(FRAMES)),
+        "waves": hums(pitches, samples, random, noise=0.02),
         "wave_lengths": lengths.astype(np.int32),
-        "references": _hums(random, REFERENCE_SAMPLES),
+        "references": hums(pitches, REFERENCE_SAMPLES, random, noise=0.02),
         "reference_lengths": np.full([ROWS], REFERENCE_SAMPLES, np.int32),
         "tokens": np.ones([ROWS, TOKENS], np.int32),
         "token_lengths": np.full([ROWS], TOKENS, np.int32),
         "languages": np.zeros([ROWS], np.int32),
         "seed": np.array([0, 1], np.int32),
     }
-
-
-def _hums(random: np.random.Generator, samples: int) -> Any:
-    time_s = np.arange(samples, dtype=np.float32) / SAMPLE_RATE
-    pitch = np.geomspace(70.0, 350.0, ROWS, dtype=np.float32)[:, None]
-    waves = sum(np.sin(2 * np.pi * k * pitch * time_s) / k for k in (1, 2, 3, 4))
-    noise = random.normal(0, 0.02, size=(ROWS, samples)).astype(np.float32)
-    return ((waves / 3.0 + noise) * 12_000).clip(-32768, 32767).astype(np.int16)

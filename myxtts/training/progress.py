@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from myxtts.messages import clock, short
+from myxtts.messages import clock, rates, short
 from myxtts.training.stopping import mute_closed_outputs
 
 if TYPE_CHECKING:
@@ -44,7 +44,11 @@ class TrainingProgress:
         self._console = console
         self._bars: Progress | None = None
         self._panel: RenderableType | None = None
-        self._history = _new_history() if self._on_terminal else None
+        self._history: RunHistory | None = None
+        if self._on_terminal:
+            from myxtts.runs.history import RunHistory  # needed for the panel alone
+
+            self._history = RunHistory()
         self._moved_handlers: list[tuple[logging.StreamHandler[Any], Any]] = []
         self._every_s = REDRAW_S if self._on_terminal else LOG_S
         self._shown_at = -math.inf
@@ -180,10 +184,7 @@ class TrainingProgress:
 
     def _details(self) -> str:
         parts = [f"{name} {short(float(value))}" for name, value in self._values.items()]
-        if self.steps_per_second is not None:
-            parts.append(f"{self.steps_per_second:.2f} steps/s")
-        if self._samples_per_second is not None:
-            parts.append(f"{self._samples_per_second:.1f} clips/s")
+        parts += rates(self.steps_per_second, self._samples_per_second)
         if self.total_steps is not None:
             parts.append(f"ETA {clock(self.seconds_left)}")
         return "  ".join(parts)
@@ -242,12 +243,6 @@ class _AboveTheBars:
 
     def isatty(self) -> bool:
         return False  # so that a handler already moved here is not moved again
-
-
-def _new_history() -> RunHistory:
-    from myxtts.runs.history import RunHistory  # needed for the panel alone
-
-    return RunHistory()
 
 
 def _is_terminal(console: Console | None) -> bool:
