@@ -14,7 +14,7 @@ from myxtts.cli.output import Debug, echo, load_tensorflow, start_logging
 from myxtts.cli.setting_flags import Given, load_settings, setting_flags
 
 if TYPE_CHECKING:
-    from myxtts.checks.validators import Check, Result, Target
+    from myxtts.checks.validators import Result, Target
 
 
 DEFAULTS: Given = {
@@ -23,7 +23,7 @@ DEFAULTS: Given = {
     "data.enable_memory_isolation": True,
 }
 SOAK_MINUTES = 30.0
-LIMITS = ("data.data_gpu_memory", "data.model_gpu_memory")
+ISOLATION = ("data.enable_memory_isolation", "data.data_gpu_memory", "data.model_gpu_memory")
 
 
 class Which(str, Enum):
@@ -87,17 +87,14 @@ def validate(
             soak_minutes = 0.0 if target.settings.simulate else SOAK_MINUTES
         _accept(target, output_dir, train_data, soak_minutes)
         return
-    checks: tuple[Check, ...]
-    if which is Which.isolation:
-        title, checks = "Memory isolation", ISOLATION_CHECKS
-    elif which is Which.pipeline:
-        title, checks = "Dual-GPU pipeline", PIPELINE_CHECKS
-        isolation = ("data.enable_memory_isolation", *LIMITS)
-        two = target.settings.data_gpu != target.settings.model_gpu
-        if two and not any(name in given for name in isolation):
-            target = without_isolation(target)
-    else:
-        title, checks = "Memory isolation and pipeline", (*ISOLATION_CHECKS, *PIPELINE_CHECKS[1:])
+    title, checks = {
+        Which.isolation: ("Memory isolation", ISOLATION_CHECKS),
+        Which.pipeline: ("Dual-GPU pipeline", PIPELINE_CHECKS),
+        Which.all: ("Memory isolation and pipeline", (*ISOLATION_CHECKS, *PIPELINE_CHECKS[1:])),
+    }[which]
+    two = target.settings.data_gpu != target.settings.model_gpu
+    if which is Which.pipeline and two and not any(name in given for name in ISOLATION):
+        target = without_isolation(target)
     gpus = f"GPU {target.settings.data_gpu} and GPU {target.settings.model_gpu}"
     where = "simulated devices" if target.settings.simulate else gpus
     echo(f"{title} on {where}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from myxtts.config.commands import seen_from_here
 from myxtts.messages import Message, clock, percent
 from myxtts.pages.run_page import rate_cards
 from myxtts.pipeline.telemetry import (
@@ -186,9 +186,7 @@ def _run_cards(history: RunHistory, verdict: Diagnosis) -> tuple[tuple[str, Mess
 
 
 def _run_command(folder: Path, verdict: Diagnosis) -> str:
-    with contextlib.suppress(ValueError):  # elsewhere: the whole path
-        folder = folder.resolve().relative_to(Path.cwd())
-    config = shlex.quote(str(folder / "config.yaml"))
+    config = shlex.quote(str(seen_from_here(folder.resolve()) / "config.yaml"))
     if verdict.flags:
         return f"myxtts train --config {config} --resume {' '.join(verdict.flags)}"
     return f"myxtts profile --config {config}"
