@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from typing import Any
 
 from myxtts.checks.validators import Target, touch_devices
@@ -12,7 +12,6 @@ from myxtts.pipeline.hardware import MB
 from myxtts.pipeline.memory import read_role
 
 SENT_MB = 64
-TIMES_SENT = 5
 PAST_LIMIT_MB = 512
 LEAST_OF_BUS = 0.2  # twice through the host leaves less than half of it
 NOTICED_MB = 1.0  # what the other device's memory may change by
@@ -23,17 +22,13 @@ def prove_bandwidth(target: Target) -> str:
     plan = target.configure()
     import tensorflow as tf
 
-    from myxtts.pipeline.transfer import copy_to_model_device, wait_for_gpu
+    from myxtts.pipeline.transfer import copy_to_model_device
+    from myxtts.training.quickest import seconds_of
 
     with tf.device(plan.data_device):
         block = tf.random.uniform([SENT_MB * MB // 4])
-    seconds = []
-    for _ in range(TIMES_SENT + 1):  # the first one allocates
-        began = time.perf_counter()
-        arrived = copy_to_model_device({"block": block}, plan)
-        wait_for_gpu([arrived["block"]], plan.model_device)
-        seconds.append(time.perf_counter() - began)
-    rate = SENT_MB / 1024 / min(seconds[1:])
+    send = partial(copy_to_model_device, {"block": block}, plan)
+    rate = SENT_MB / 1024 / seconds_of(send, plan.model_device)
     told = f"{rate:.1f} GB/s, {_way(plan, target)}"
     buses: list[float | None] = []
     if not plan.simulated:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from myxtts.features.audio import REFERENCE_SAMPLES, bucket_samples
 
 ROWS, FRAMES, TOKENS = 16, 800, 120
 PRECISION = 1e-3  # of a log-mel, between a training card and a CPU that speaks
-TIMES = 5
 QUEUED_CALLS = 10
 LAUNCH_BOUND = 0.8  # of the time goes into queueing: the device waits for its launches
 
@@ -41,6 +41,8 @@ def prove_features(target: Target) -> str:
 
 def prove_forms(target: Target) -> str:
     """The data stage with and without XLA: both run, both give the same, and which is quicker."""
+    from myxtts.training.quickest import seconds_of
+
     plan, batch = target.configure(), _host_batch()
     stages = {"without XLA": _stage(compiled=False), "with XLA": _stage(compiled=True)}
     first, second = (_call(stage, batch, plan.data_device) for stage in stages.values())
@@ -50,7 +52,10 @@ def prove_forms(target: Target) -> str:
             f"The data stage's log-mels with and without XLA differ by {off:.2g}.",
             "train with xla_process: off, and report it with the card and the driver",
         )
-    taken = {name: _seconds(stage, batch, plan.data_device) for name, stage in stages.items()}
+    taken = {
+        name: seconds_of(partial(_call, stage, batch, plan.data_device), plan.data_device)
+        for name, stage in stages.items()
+    }
     told = ", ".join(f"{1000 * s:.1f} ms {name}" for name, s in taken.items())
     return f"a batch of {ROWS} clips of {FRAMES} frames: {told}; auto takes the quicker"
 
@@ -93,20 +98,6 @@ def _call(stage: Callable[[Any], Any], batch: dict[str, Any], device: str) -> An
 
     with tf.device(device):
         return stage(put_on_device(batch, device)[0])
-
-
-def _seconds(stage: Callable[[Any], Any], batch: dict[str, Any], device: str) -> float:
-    """Of the quickest call, with its work done."""
-    import tensorflow as tf
-
-    from myxtts.pipeline.transfer import wait_for_gpu
-
-    times = []
-    for _ in range(TIMES):
-        began = time.perf_counter()
-        wait_for_gpu(tf.nest.flatten(_call(stage, batch, device)), device)
-        times.append(time.perf_counter() - began)
-    return min(times)
 
 
 def _host_batch() -> dict[str, Any]:

@@ -125,10 +125,6 @@ class XTTS(keras.Model):
         loss = tf.add_n([LOSS_WEIGHTS[name] * mean for name, mean in means.items()])
         return {"loss": loss, **means, "weight": weight}
 
-    def align(self, batch: Batch) -> tf.Tensor:
-        """Which token each frame of a batch says: zeros and ones [B, T, F], for pictures."""
-        return self._align(batch, tf.constant(int(PRIOR_STEPS)), None)[0]
-
     def _align(self, batch: Batch, step: tf.Tensor, keys: tf.Tensor | None) -> tuple[Any, ...]:
         mel_lengths, token_lengths = batch["mel_lengths"], batch["token_lengths"]
         frame_mask = length_mask(mel_lengths, size_of(batch["mels"], 1))
