@@ -74,8 +74,8 @@ def run_acceptance(
     data = train_data or _speak_corpus(folder / "corpus")
     dual = _profile("two devices", _dual_flags(target), data, folder)
     single = _profile("one device", ONE_DEVICE, data, folder)
-    yield from _rate_claims(dual, single, simulated=target.settings.simulate)
-    yield from _memory_claims(dual, simulated=target.settings.simulate)
+    yield from _rate_claims(dual, single, simulated=target.simulate)
+    yield from _memory_claims(dual, simulated=target.simulate)
     modes = {
         "Training on one device": ONE_DEVICE,
         "Training on two devices": _dual_flags(target),
@@ -83,10 +83,8 @@ def run_acceptance(
     }
     for name, flags in modes.items():
         yield _training_claim(name, flags, data, folder)
-    yield _limit_claim(
-        _run_folder(name, folder), simulated=target.settings.simulate
-    )  # the isolated run's
-    if soak_minutes or target.settings.simulate:  # who has GPUs may do without
+    yield _limit_claim(_run_folder(name, folder), simulated=target.simulate)  # the isolated run's
+    if soak_minutes or target.simulate:  # who has GPUs may do without
         yield _soak_claim(flags, data, folder, minutes=soak_minutes)
 
 
@@ -94,14 +92,14 @@ def write_results(folder: Path, claims: list[Claim], target: Target) -> Path:
     """Both results files; the text is what to paste."""
     sections = describe_environment(lambda: "see the checks above", hardware=target.hardware)
     values = {
-        "simulated": target.settings.simulate,
+        "simulated": target.simulate,
         "claims": [asdict(claim) for claim in claims],
         "environment": {section.title: dict(section.rows) for section in sections},
     }
     text = json.dumps(values, indent=1, ensure_ascii=False)
     (folder / RESULTS_JSON).write_text(text + "\n", encoding="utf-8")
     lines = ["# MyXTTS acceptance results", "", WHERE_TO_PASTE, ""]
-    if target.settings.simulate:
+    if target.simulate:
         lines += ["On simulated devices: nothing here was measured on a GPU.", ""]
     lines += [describe(claim) for claim in claims]
     path = folder / RESULTS_TEXT
@@ -129,12 +127,12 @@ _LAUNCHES: Check = ("The data stage is not bound by launches", prove_launches)
 
 
 def _device_claims(target: Target) -> Iterator[Claim]:
-    checks = _PROOFS if target.settings.simulate else (*_PROOFS, _LIMITS, _LAUNCHES)
+    checks = _PROOFS if target.simulate else (*_PROOFS, _LIMITS, _LAUNCHES)
     for result in _in_child(checks, target):
         verdict: Verdict = "not run" if result.passed is None else _judge(result.passed)
         remedy = f"; try: {result.remedy}" if result.remedy else ""
         yield Claim(result.name, verdict, result.detail + remedy)
-    if target.settings.simulate:
+    if target.simulate:
         yield Claim(_LIMITS[0], "needs a GPU", "TensorFlow limits no CPU device")
         yield Claim(_LAUNCHES[0], "needs a GPU", "a CPU launches no kernels")
 

@@ -30,14 +30,13 @@ def prove_bandwidth(target: Target) -> str:
     send = partial(copy_to_model_device, {"block": block}, plan)
     rate = SENT_MB / 1024 / seconds_of(send, plan.model_device)
     told = f"{rate:.1f} GB/s, {_way(plan, target)}"
-    buses: list[float | None] = []
-    if not plan.simulated:
-        buses = [target.hardware.bus_gb_s(card.index) for card in target.cards()]
-    known = [bus for bus in buses if bus is not None]
-    if not known:
+    cards = () if plan.simulated else target.cards()
+    buses = [target.hardware.bus_gb_s(card.index) for card in cards]
+    slowest = min((bus for bus in buses if bus is not None), default=None)
+    if slowest is None:
         return told
-    told += f"; the bus carries {min(known):.1f}"
-    if rate < LEAST_OF_BUS * min(known):
+    told += f"; the bus carries {slowest:.1f}"
+    if rate < LEAST_OF_BUS * slowest:
         raise DeviceError(
             f"The crossing is far below the bus: {told}, and {LEAST_OF_BUS:.0%} are expected.",
             "check both cards' slots (nvidia-smi -q, Link Width) and what else uses the bus",

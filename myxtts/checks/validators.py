@@ -41,6 +41,11 @@ class Target:
         """Without the data and the batches that a config file may name."""
         return cls(DataConfig(**settings.model_dump(include=OF_DEVICES)))
 
+    @property
+    def simulate(self) -> bool:
+        """Whether CPU devices stand in for the GPUs."""
+        return self.settings.simulate
+
     def configure(self) -> DevicePlan:
         """Set the devices up for real (once; then it is a no-op)."""
         return configure_devices(**asdict(self.settings.device_request()), hardware=self.hardware)
@@ -111,7 +116,7 @@ def check_prerequisites(target: Target) -> str:
     if not (3, 10) <= sys.version_info[:2] <= (3, 13):
         missing.append(f"{found[0]} is not supported")
         remedies.append("use Python 3.10 to 3.13")
-    packages = ["tensorflow"] if target.settings.simulate else ["tensorflow", "nvidia-ml-py"]
+    packages = ["tensorflow"] if target.simulate else ["tensorflow", "nvidia-ml-py"]
     for package in packages:
         try:
             found.append(f"{package} {importlib.metadata.version(package)}")
@@ -123,7 +128,7 @@ def check_prerequisites(target: Target) -> str:
     except Exception as error:
         missing.append(f"TensorFlow cannot be imported ({error})")
         remedies.append("reinstall it: pip install --force-reinstall tensorflow")
-    if target.settings.simulate:
+    if target.simulate:
         found.append("no driver needed: devices are simulated")
     elif (driver := target.hardware.driver_version()) is not None:
         found.append(f"NVIDIA driver {driver}")

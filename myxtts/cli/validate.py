@@ -84,7 +84,7 @@ def validate(
     target = Target.of(load_settings(None, {**DEFAULTS, **given}).data)
     if full:
         if soak_minutes is None:
-            soak_minutes = 0.0 if target.settings.simulate else SOAK_MINUTES
+            soak_minutes = 0.0 if target.simulate else SOAK_MINUTES
         _accept(target, output_dir, train_data, soak_minutes)
         return
     title, checks = {
@@ -96,7 +96,7 @@ def validate(
     if which is Which.pipeline and two and not any(name in given for name in ISOLATION):
         target = without_isolation(target)
     gpus = f"GPU {target.settings.data_gpu} and GPU {target.settings.model_gpu}"
-    where = "simulated devices" if target.settings.simulate else gpus
+    where = "simulated devices" if target.simulate else gpus
     echo(f"{title} on {where}")
     with contextlib.suppress(Exception):  # the first check says what is wrong with it
         load_tensorflow()
@@ -120,7 +120,7 @@ def _conclude(results: list[Result], target: Target) -> None:
         raise typer.Exit(1)
     echo("")
     isolated = target.settings.enable_memory_isolation
-    if target.settings.simulate:
+    if target.simulate:
         echo(
             "Proved on simulated devices. Not proved, because it takes GPUs: that memory limits "
             "hold, that the cards are found in order, and how fast it is."
