@@ -237,7 +237,8 @@ def compare_layouts(
         "data-parallel": parallel,
         "split-parallel": both,
     }
-    known, scale = None, 1.0
+    known: LayoutName | None = None
+    scale = 1.0
     if config == profile.config and not profile.together.retraces:
         # One of them was measured: the others are off by about as much.
         known = layout_of(profile)
