@@ -105,6 +105,8 @@ def look_up(word: str) -> Known | None:
 def _look_up(word: str) -> Known | None:
     bare = word.replace(_JOINER, "")
     own = own_words()
+    if word in own and word != bare:
+        return Known(own[word], "lexicon")
     if bare in own:
         verb = verb_forms().get(bare)
         stem = verb.stem if verb and verb.reading.replace("'", "") == own[bare] else ""

@@ -76,7 +76,8 @@ def verb_forms() -> dict[str, VerbForm]:
         past, past_said, present, present_said = line.split()
         for written, form in _forms(past, past_said, present, present_said):
             known = forms.get(written)
-            if known is None or (form.certain and not known.certain):
+            # نشست is nešast, though "did not wash" is written so too: another reading never wins.
+            if known is None or (form.certain and form.reading == known.reading):
                 forms[written] = form
     return forms
 
