@@ -1,4 +1,4 @@
-"""What the built-in corpus says in Persian: five-word sentences from fixed slots, and everyday ones.
+"""What the built-in corpus says in Persian: five words from fixed slots, and everyday sentences.
 
 The words of a sentence are a name, a number, a thing, its quality and a verb, as in
 مریم سه کتابِ قدیمی خرید: between the thing and its quality stands an ezafe, which nobody writes.
