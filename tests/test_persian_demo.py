@@ -98,9 +98,9 @@ def test_the_same_phonemes_are_the_same_samples_and_an_ezafe_is_heard():
     assert own.tobytes() == named.tobytes()
     letters, _ = espeak.speak("[[q1al'am]].", voice="fa+f2")
     assert letters.tobytes() != named.tobytes()
-    recited, _ = recite("قلمِ نو.", voice="fa+f2")
-    by_itself, _ = espeak.speak("قلم نو.", voice="fa+f2")
-    assert len(recited) > len(by_itself)
+    recited, _ = recite("کتابِ بزرگ.", voice="fa")
+    by_itself, _ = espeak.speak("کتاب بزرگ.", voice="fa")
+    assert len(recited) > len(by_itself) + 500
 
 
 @needs_espeak
