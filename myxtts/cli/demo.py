@@ -76,7 +76,7 @@ def demo(
     output_dir: Annotated[
         Path | None,
         typer.Option(
-            help="Where everything is written.", show_default="demo; demo/fa with --language fa"
+            help="Where everything is written: demo if not given, and demo/fa for Persian."
         ),
     ] = None,
     debug: Debug = False,
