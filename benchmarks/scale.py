@@ -1,7 +1,13 @@
 """Replicas on this machine: time of a step and of its sum, efficiency, and what was predicted.
 
-`python -m benchmarks.scale` runs 1, 2 and 4 processes with a thread each; `--paper` prints the
-tables of docs/*/scaling.md instead, which are calculated.
+`python -m benchmarks.scale` runs 1, 2 and 4 processes with a thread each, a few minutes on two
+cores; with `--xla` every process compiles the step first, which takes several times as long.
+`--paper` prints the tables of docs/*/scaling.md instead, which are calculated.
+
+    of bound   the rate against as many times one process's, or as the cores can give
+    sum        the time in it of the process that waited least: those that come early wait for it
+    predicted  the step by the model of cost: one process's work, shared out over the cores, and a
+               ring with the link that is fitted to sums of two processes, of other sizes
 """
 
 from __future__ import annotations
@@ -30,7 +36,7 @@ PAPER_STEP_S = 0.25
 QUICK = {"encoder_dim": 16, "encoder_blocks": 1, "decoder_dim": 16, "decoder_blocks": 1}
 
 
-def member(folder: Path, *, quick: bool) -> None:
+def member(folder: Path, *, quick: bool, xla: bool) -> None:
     """One process: time sums of some sizes, then steps of the tiny voice."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import numpy as np
@@ -50,7 +56,7 @@ def member(folder: Path, *, quick: bool) -> None:
     config = XTTSConfig(model=QUICK if quick else {"size": "tiny"})
     tf.keras.utils.set_random_seed(0)
     model = XTTS(config.model)
-    step = TrainStep(model, device="/CPU:0", learning_rate=1e-3, jit_compile=not quick)
+    step = TrainStep(model, device="/CPU:0", learning_rate=1e-3, jit_compile=xla)
     step.build()
     told = {"sums": {}, "parameters": int(tf.size(step.weights))}
     if transport is not None:
@@ -62,7 +68,7 @@ def member(folder: Path, *, quick: bool) -> None:
                 transport.sum_on_model_device(values)
                 times.append(time.perf_counter() - began)
             told["sums"][size] = float(np.median(times[WARM_UP:]))
-        step.exchange = Exchange(transport, lambda: step.weights, compiled=not quick)
+        step.exchange = Exchange(transport, lambda: step.weights, compiled=xla)
     batch = _batch(tf, np)
     times = []
     for number in range(STEPS):
@@ -90,18 +96,39 @@ def _batch(tf, np):
     return batch_from_features((tokens, frames, *lengths), vocab_size=100)
 
 
-def measure(replicas: int, *flags: str) -> list[dict]:
+def measure(replicas: int, *flags: str, timeout_s: float) -> list[dict]:
+    """What each process of so many tells; none of them outlives a failure of another."""
     with tempfile.TemporaryDirectory() as folder:
         addresses = [f"127.0.0.1:{port}" for port in free_ports(replicas)]
         processes = []
-        for rank in range(replicas):
-            told = {"TF_CONFIG": tf_config(addresses, rank)} if replicas > 1 else {}
-            command = [sys.executable, "-m", "benchmarks.scale", "--member", folder, *flags]
-            processes.append(subprocess.Popen(command, env={**os.environ, **told}))
-        for process in processes:
-            if process.wait(600) != 0:
-                raise SystemExit("a replica failed")
+        try:
+            for rank in range(replicas):
+                told = {"TF_CONFIG": tf_config(addresses, rank)} if replicas > 1 else {}
+                command = [sys.executable, "-m", "benchmarks.scale", "--member", folder, *flags]
+                processes.append(subprocess.Popen(command, env={**os.environ, **told}))
+            _wait(processes, timeout_s=timeout_s)
+        finally:
+            for process in processes:
+                process.kill()
         return [json.loads((Path(folder) / f"{r}.json").read_text()) for r in range(replicas)]
+
+
+def _wait(processes: list[subprocess.Popen], *, timeout_s: float) -> None:
+    ends = time.monotonic() + timeout_s
+    while True:
+        codes = [process.poll() for process in processes]
+        failed = [rank for rank, code in enumerate(codes) if code]
+        waiting = [rank for rank, code in enumerate(codes) if code is None]
+        if failed:
+            raise SystemExit(f"replica {failed[0]} failed with code {codes[failed[0]]}")
+        if not waiting:
+            return
+        if time.monotonic() > ends:
+            raise SystemExit(
+                f"replicas {waiting} of {len(processes)} did not end within {timeout_s:g} s\n"
+                "  try: a quieter machine, --timeout, or --quick"
+            )
+        time.sleep(0.1)
 
 
 def main() -> None:
@@ -110,16 +137,24 @@ def main() -> None:
     parser.add_argument("--paper", action="store_true")
     parser.add_argument("--replicas", default="1,2,4")
     parser.add_argument("--quick", action="store_true", help="a toy model: does it run at all?")
+    parser.add_argument("--xla", action="store_true", help="compile the step")
+    parser.add_argument("--timeout", type=float, default=900.0, help="seconds for each number")
     arguments = parser.parse_args()
     if arguments.member is not None:
-        member(arguments.member, quick=arguments.quick)
+        member(arguments.member, quick=arguments.quick, xla=arguments.xla)
         return
     if arguments.paper:
         print("\n".join(paper()))
         return
     counts = [int(n) for n in arguments.replicas.split(",")]
-    flags = ["--quick"] if arguments.quick else []
-    found = {n: measure(n, *flags) for n in counts}
+    if not {1, 2} <= set(counts):
+        parser.error("--replicas: 1 and 2 are needed, the prediction starts from them")
+    flags = [f"--{name}" for name in ("quick", "xla") if getattr(arguments, name)]
+    found = {}
+    for n in counts:
+        began = time.monotonic()
+        found[n] = measure(n, *flags, timeout_s=arguments.timeout)
+        print(f"... {n} measured in {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     alone = found[1][0]["step_s"]
     num_bytes = 4 * found[1][0]["parameters"]
     # The link is fitted to sums of two processes of other sizes than the model's.
