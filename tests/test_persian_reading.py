@@ -126,10 +126,12 @@ def test_the_users_lexicon_wins_over_everything(tmp_path):
 
 
 @needs_espeak
-def test_guessed_words_are_counted_and_other_scripts_left_to_espeak():
+def test_guessed_words_are_counted_and_said_and_other_scripts_left_to_espeak(caplog):
+    caplog.set_level(logging.INFO)
     tokenizer = PhonemeTokenizer()
     tokenizer.encode("قلمبرشتوک و قلمبرشتوک و سلام hello", "fa")
     assert tokenizer.guessed_counts == {"قلمبرشتوک": 2}
+    assert caplog.text.count("the first is قلمبرشتوک") == 1
     assert read_words("سلام hello", "fa")[1].source == "espeak-ng"
 
 

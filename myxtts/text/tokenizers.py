@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from myxtts.errors import ConfigError, DataError
+from myxtts.messages import harmless
 from myxtts.text import espeak
 from myxtts.text.languages import check_language
 from myxtts.text.lexicon import Lexicon, is_ipa
@@ -251,8 +252,17 @@ class PhonemeTokenizer(_SymbolTokenizer):
             else:
                 said += f" {word.phonemes}"
                 if word.source == "guess":
-                    self.guessed_counts[word.text] += 1
+                    self._count_guessed(word.text)
         return " ".join(said.split())
+
+    def _count_guessed(self, word: str) -> None:
+        if not self.guessed_counts:  # said once: a list of names would be hundreds of lines
+            logger.info(
+                "words that no table knows are read by espeak-ng's rules, the first is %s; myxtts "
+                "data check lists them all",
+                harmless(word),
+            )
+        self.guessed_counts[word] += 1
 
 
 def read_words(text: str, language: str, lexicon: Lexicon | None = None) -> list[ReadWord]:
