@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from benchmarks.persian_scores import Scores, read_gold
+from myxtts.corpora.base_texts import sentences_of
 from myxtts.text import espeak
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.normalize import normalize_text
@@ -16,6 +17,7 @@ from myxtts.text.persian.letters import align
 from myxtts.text.persian.morphology import look_up
 from myxtts.text.persian.phonemes import from_ipa, to_ipa, with_ezafe
 from myxtts.text.persian.reader import read_persian
+from myxtts.text.persian.verbs import verb_forms
 from myxtts.text.tokenizers import PHONEMES, UNKNOWN_ID, PhonemeTokenizer, read_words
 
 needs_espeak = pytest.mark.skipif(not espeak.is_available(), reason="espeak-ng is not installed")
@@ -112,6 +114,34 @@ def test_every_symbol_is_one_that_voices_know():
     for text, _ in read_gold("dev"):
         assert UNKNOWN_ID not in tokenizer.encode(text, "fa")
     assert not set("".join(to_ipa(r) for r in tables.own_words().values())) - set(PHONEMES)
+
+
+@needs_espeak
+def test_every_sound_of_the_tables_is_one_that_the_base_voice_heard_in_persian():
+    heard = set("".join(espeak.phonemize(text, "fa") for text in sentences_of("fa")))
+    readings = [*tables.package_words().values(), *tables.own_words().values()]
+    readings += [form.reading for form in verb_forms().values()]
+    assert set("".join(to_ipa(with_ezafe(reading)) for reading in readings)) <= heard
+
+
+def test_another_verb_or_a_half_space_never_takes_a_words_reading():
+    assert look_up("نشست").reading == "nešast"  # not "did not wash"
+    assert (look_up("بهروز").reading, look_up("به\u200cروز").reading) == ("behruz", "beruz")
+
+
+@needs_espeak
+@needs_tagger
+@pytest.mark.parametrize(
+    ("text", "reading"),
+    [
+        ("خیابان شلوغ بود.", "xiyâbân šoluq bud"),
+        ("حسن چهار سگ زیبا داشت.", "hasan čahâr sag-e zibâ dâšt"),
+        ("طاهره چند پنجره سبز داد.", "tâhere čand panjere-ye sabz dâd"),
+        ("سیمین آن کتاب را خرید.", "simin ân ketâb râ xarid"),
+    ],
+)
+def test_names_numbers_and_predicates_decide_the_ezafe(text, reading):
+    assert " ".join(word.reading for word in read_words(text, "fa")).strip() == reading
 
 
 @needs_espeak
