@@ -15,7 +15,7 @@ from myxtts.text.persian import lexicon as tables
 from myxtts.text.persian import tagger
 from myxtts.text.persian.letters import align
 from myxtts.text.persian.morphology import look_up
-from myxtts.text.persian.phonemes import from_ipa, to_ipa, with_ezafe
+from myxtts.text.persian.phonemes import from_ipa, plain, to_ipa, with_ezafe
 from myxtts.text.persian.reader import read_persian
 from myxtts.text.persian.verbs import verb_forms
 from myxtts.text.tokenizers import PHONEMES, UNKNOWN_ID, PhonemeTokenizer, read_words
@@ -116,6 +116,21 @@ def test_every_symbol_is_one_that_voices_know():
     assert not set("".join(to_ipa(r) for r in tables.own_words().values())) - set(PHONEMES)
 
 
+@pytest.mark.parametrize(
+    ("word", "ipa"),
+    [
+        ("می\u200cروم", "mˈiravam"),
+        ("نمی\u200cآیم", "nˈemijɑjam"),
+        ("بنویس", "bˈenevis"),
+        ("رفتیم", "rˈaftim"),
+        ("خورده\u200cام", "xordˈeʔam"),
+        ("رفتن", "raftˈan"),
+    ],
+)
+def test_verbs_are_stressed_as_they_are_spoken(word, ipa):
+    assert to_ipa(look_up(word).reading) == ipa
+
+
 @needs_espeak
 def test_every_sound_of_the_tables_is_one_that_the_base_voice_heard_in_persian():
     heard = set("".join(espeak.phonemize(text, "fa") for text in sentences_of("fa")))
@@ -125,7 +140,7 @@ def test_every_sound_of_the_tables_is_one_that_the_base_voice_heard_in_persian()
 
 
 def test_another_verb_or_a_half_space_never_takes_a_words_reading():
-    assert look_up("نشست").reading == "nešast"  # not "did not wash"
+    assert plain(look_up("نشست").reading) == "nešast"  # not "did not wash"
     assert (look_up("بهروز").reading, look_up("به\u200cروز").reading) == ("behruz", "beruz")
 
 
