@@ -19,9 +19,9 @@ PERSIAN = "fa"
 
 def recite(text: str, *, voice: str, **how: int) -> tuple[np.ndarray, int]:
     """Speak text as the phonemes tokenizer reads it; arguments and result as of `espeak.speak`."""
-    if voice.partition("+")[0] != PERSIAN:
-        return espeak.speak(text, voice=voice, **how)
-    return espeak.speak(persian_for_espeak(text), voice=voice, brackets=True, **how)
+    persian = voice.partition("+")[0] == PERSIAN
+    said = persian_for_espeak(text) if persian else text
+    return espeak.speak(said, voice=voice, brackets=persian, **how)
 
 
 def persian_for_espeak(text: str) -> str:
