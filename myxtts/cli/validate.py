@@ -17,11 +17,7 @@ if TYPE_CHECKING:
     from myxtts.checks.validators import Result, Target
 
 
-DEFAULTS: Given = {
-    "data.data_gpu": 0,
-    "data.model_gpu": 1,
-    "data.enable_memory_isolation": True,
-}
+DEFAULTS: Given = {"data.data_gpu": 0, "data.model_gpu": 1, "data.enable_memory_isolation": True}
 SOAK_MINUTES = 30.0
 ISOLATION = ("data.enable_memory_isolation", "data.data_gpu_memory", "data.model_gpu_memory")
 

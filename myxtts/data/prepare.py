@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from myxtts.config.config import DataConfig
 from myxtts.data.batching import BatchPlan
 from myxtts.data.buckets import choose_buckets
@@ -18,9 +16,8 @@ from myxtts.data.list_lines import DELIMITERS
 from myxtts.data.manifests import Manifest, read_manifest
 from myxtts.data.table import ClipTable, judge_texts, make_table
 from myxtts.data.verdicts import Verdict
-from myxtts.errors import DataError
 from myxtts.features.audio import HOP, SAMPLE_RATE
-from myxtts.text.languages import check_language
+from myxtts.text.languages import LANGUAGES, check_language
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.scripts import check_script
 from myxtts.text.tokenizers import Tokenizer, make_tokenizer
@@ -136,16 +133,5 @@ def _check_script_of_default(manifest: Manifest, language: str) -> None:
 
 def _readable_texts(manifest: Manifest, verdicts: list[Verdict]) -> list[tuple[str, str]]:
     """Kept texts whose language is known: only these may teach a tokenizer its symbols."""
-    known = {language: _is_known(language) for language in set(manifest.languages)}
-    kept = np.flatnonzero([verdict.kept for verdict in verdicts])
-    return [
-        (manifest.texts[i], manifest.languages[i]) for i in kept if known[manifest.languages[i]]
-    ]
-
-
-def _is_known(language: str) -> bool:
-    try:
-        check_language(language)
-    except DataError:
-        return False
-    return True
+    listed = zip(manifest.texts, manifest.languages, verdicts, strict=True)
+    return [(text, tag) for text, tag, verdict in listed if verdict.kept and tag in LANGUAGES]

@@ -51,10 +51,9 @@ def pipeline_model(
     workers = 1 if cached else data.num_workers
     ahead = 0 if cached else workers + (READ_AHEAD if data.use_tf_native_loading else 0)
     devices = {PROCESS: "data device", TRANSFER: "", TRAIN: "model device"}
-    if layout == "single":
-        devices = {PROCESS: "device", TRANSFER: "", TRAIN: "device"}
     times = {stage: profile.alone[stage] for stage in (PROCESS, TRANSFER, TRAIN)}
     if layout == "single":
+        devices = {PROCESS: "device", TRANSFER: "", TRAIN: "device"}
         times[TRANSFER] = StageTimes((0.0,))  # nothing crosses
     stages = {READ: _on_cpu(read_times(profile, config))}
     for stage, measured in times.items():

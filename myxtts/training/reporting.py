@@ -125,15 +125,14 @@ class PipelineReport:
                     log.warning("The run's timeline cannot be written: %s", error)
 
     def _write(self, at: int, batches: ProducerConsumerPipeline, events: RunLog) -> None:
-        readings = {role: read_role(self._plan, role) for role in ROLES}
-        memory = {
-            role: {
-                "used_mb": each.used_mb,
-                "limit_mb": each.total_mb or None,
-                "source": each.source,
+        memory = {}
+        for role in ROLES:
+            reading = read_role(self._plan, role)
+            memory[role] = {
+                "used_mb": reading.used_mb,
+                "limit_mb": reading.total_mb or None,
+                "source": reading.source,
             }
-            for role, each in readings.items()
-        }
         events.event(
             "pipeline",
             step=at,
