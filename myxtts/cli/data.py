@@ -1,4 +1,4 @@
-"""`myxtts data`: look at a folder of recordings before training, or make the built-in one."""
+"""`myxtts data`: import recordings, look at them before training, or make the built-in ones."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from myxtts.cli.data_import import import_data
+from myxtts.cli.data_script import script
 from myxtts.cli.data_text import text
 from myxtts.cli.output import Debug, echo, make_console, start_logging
 from myxtts.config.commands import where_programs_are
@@ -18,11 +20,13 @@ if TYPE_CHECKING:
     from myxtts.data.summary import DataSummary
 
 app = typer.Typer(
-    help="Look at training data, or make the built-in corpus.",
+    help="Import recordings, look at training data, or make the built-in corpus.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
+app.command("import")(import_data)
+app.command()(script)
 app.command()(text)
 
 NAME_LENGTH = 40
