@@ -1,4 +1,4 @@
-"""What a person would hear wrong with recordings, and read wrong in their texts: each with a remedy.
+"""What is wrong with recordings and with their texts: each with a remedy.
 
 Of the lists and the verdicts alone, which takes seconds; `listening` adds what only ears can tell.
 """
@@ -60,7 +60,7 @@ def audit_list(
 ) -> list[Finding]:
     """What lists and verdicts tell of the kept clips."""
     kept = [i for i, verdict in enumerate(verdicts) if verdict.kept]
-    findings = [
+    return [
         *_few_minutes(speaker_minutes),
         *_sounds(manifest, kept),
         *_foreign(manifest, kept),
@@ -68,7 +68,6 @@ def audit_list(
         *_clipped(manifest, verdicts, kept),
         *_noisy(manifest, verdicts, kept),
     ]
-    return findings
 
 
 def _few_minutes(minutes: Mapping[str, float]) -> Iterable[Finding]:

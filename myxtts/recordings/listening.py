@@ -120,7 +120,7 @@ class ClipListener:
         off = np.concatenate(residuals)
         shift, spread = off.mean(0), np.maximum(off.std(0), LEAST_SPREAD)
         order = sorted(range(len(clips)), key=lambda i: len(clips[i].mels))
-        other = {a: b for a, b in zip(order, order[1:] + order[-2:-1] or order, strict=False)}
+        other = dict(zip(order, order[1:] + order[-2:-1], strict=False))
         fits = []
         for i, clip in enumerate(clips):
             mels, silence = (clip.mels - shift) / spread, (silences[i] - shift) / spread
