@@ -74,4 +74,4 @@ def levels(wave: Wave) -> Floats:
 def _to_int16(samples: Floats) -> Wave:
     if not np.isfinite(samples).all():
         raise ValueError("it holds samples that are not numbers")
-    return np.clip(np.rint(samples * 32768.0), -32768, 32767).astype(np.int16)
+    return np.asarray(np.clip(np.rint(samples * 32768.0), -32768, 32767), np.int16)

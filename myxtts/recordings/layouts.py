@@ -20,7 +20,7 @@ from myxtts.recordings.kinds import (
     common_voice_list,
     text_beside,
 )
-from myxtts.recordings.sources import Recording
+from myxtts.recordings.sources import Cue, Recording
 from myxtts.recordings.subtitles import read_subtitles
 
 MAX_TEXT_BYTES = 16 << 20
@@ -123,7 +123,8 @@ def _beside(endings: tuple[str, ...]) -> Callable[[Path, str], Iterator[Recordin
             if beside is not None and beside.suffix == ".txt":
                 yield _with_text(path, home, beside, speaker, language)
                 continue
-            cues, problem, remedy = (), "", ""
+            cues: tuple[Cue, ...] = ()
+            problem = remedy = ""
             try:
                 cues = read_subtitles(beside) if beside is not None else ()
             except DataError as error:

@@ -116,8 +116,9 @@ def _say(
     if echoing:
         worst = max(echoing, key=lambda name: echoing[name])
         words = "{} of {} speakers echo; of {} sound takes {} s to die away."
-        values = (str(len(echoing)), str(groups), worst[:40], f"{echoing[worst]:.2f}")
-        yield Finding("echo", Message(words, values))
+        seconds = f"{echoing[worst]:.2f}"
+        shown = (str(len(echoing)), str(groups), worst[:40], seconds)
+        yield Finding("echo", Message(words, shown))
     if copies:
         words = "{} clips sound the same as another clip of their speaker."
         yield Finding("same audio", Message(words, (str(len(copies)),)), tuple(copies))
