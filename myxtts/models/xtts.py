@@ -125,6 +125,12 @@ class XTTS(keras.Model):
         loss = tf.add_n([LOSS_WEIGHTS[name] * mean for name, mean in means.items()])
         return {"loss": loss, **means, "weight": weight}
 
+    def mean_spectra(
+        self, tokens: tf.Tensor, token_lengths: tf.Tensor, languages: tf.Tensor, voice: Voice
+    ) -> tf.Tensor:
+        """What each token of texts should sound like, said by voices: normalised [B, T, M]."""
+        return self._encode(tokens, token_lengths, languages, voice).means
+
     def _align(self, batch: Batch, step: tf.Tensor, keys: tf.Tensor | None) -> tuple[Any, ...]:
         mel_lengths, token_lengths = batch["mel_lengths"], batch["token_lengths"]
         frame_mask = length_mask(mel_lengths, size_of(batch["mels"], 1))
