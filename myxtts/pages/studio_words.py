@@ -5,7 +5,7 @@ from __future__ import annotations
 
 PERSIAN = {
     # the steps and their states
-    "Steps": "گام‌ها",
+    "The way": "مسیر",
     "Machine": "ماشین",
     "Recordings": "صداهای ضبط‌شده",
     "Clips": "قطعه‌ها",
@@ -109,7 +109,9 @@ PERSIAN = {
     "{} minutes of recordings are enough for a voice of its own: it starts from nothing, in {} steps.": "{} دقیقه صدا برای آموزش از صفر بس است؛ در {} گام.",
     "How long it takes on this GPU is not known before: no run was measured on one. After the first steps the time left is shown.": "زمان لازم روی این GPU از پیش معلوم نیست: هنوز هیچ اجرایی روی GPU اندازه‌گیری نشده است. پس از گام‌های اول، زمان مانده نشان داده می‌شود.",
     "{} by the rate of the last run on this machine.": "{}، با سرعت آخرین اجرا روی همین ماشین.",
-    "About {} to {} on this CPU. That is an estimate from two other cores, {} clips a step; after the first steps the time left is shown.": "حدود {} تا {} روی این CPU. این برآوردی از دو هستهٔ دیگر است، با {} قطعه در هر گام؛ پس از گام‌های اول، زمان مانده نشان داده می‌شود.",
+    "About {} on this CPU: an estimate from two other cores; after the first steps the time left is shown.": "حدود {} روی این CPU: برآوردی از دو هستهٔ دیگر؛ پس از گام‌های اول، زمان مانده نشان داده می‌شود.",
+    "{} to {} minutes": "{} تا {} دقیقه",
+    "{} to {} hours": "{} تا {} ساعت",
     "Start from": "شروع از",
     "what fits the recordings": "آنچه به صداها می‌خورد",
     "the base voice": "صدای پایه",
@@ -165,7 +167,7 @@ PERSIAN = {
     "There is no recording of the speaker yet.": "هنوز صدایی از گوینده نیست.",
     "drop one, or use the microphone": "فایلی بیندازید یا از میکروفون استفاده کنید",
     "There is no clip to train on.": "قطعه‌ای برای آموزش نیست.",
-    "the steps before this one": "گام‌های پیش از این",
+    "the steps before this one": "مرحله‌های پیش از این",
     "It is running already.": "هم‌اکنون در حال اجراست.",
     "wait until it ends, or stop it": "صبر کنید تا تمام شود، یا متوقفش کنید",
     "It is speaking already.": "هم‌اکنون در حال گفتن است.",

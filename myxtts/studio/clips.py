@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from myxtts.config.config import DataConfig
+from myxtts.data.clips import check_clips
+from myxtts.data.list_forms import Clip
+from myxtts.data.manifests import Manifest
 from myxtts.data.prepare import prepare_data
 from myxtts.data.summary import CLIPPING_SHARE, SILENCE_SHARE
 from myxtts.data.verdicts import REMEDIES, Verdict
 from myxtts.errors import DataError, MyXTTSError
+from myxtts.features.audio import HOP, SAMPLE_RATE
 from myxtts.messages import Message
 from myxtts.recordings.folder import (
     ImportedClip,
@@ -28,6 +33,7 @@ PER_PAGE = 12
 LONGEST_TEXT = 2000  # characters
 UNSURE = 0.6  # a transcription less sure of itself is to be looked at
 LISTS = ("metadata.jsonl", "dropped.jsonl")
+UNREAD = Verdict("empty text")  # where no text could be judged
 
 Show = Literal["all", "look", "dropped"]
 
@@ -132,33 +138,47 @@ class Clips:
             listed, dropped = read_clips(folder), read_dropped(folder)
         except MyXTTSError as error:
             return ClipList(problem=error)
+        sounds = _listen([*listed, *dropped], folder)
+        found, problem = {}, None
         try:
-            prepared = prepare_data(folder, DataConfig(language=self._project.language))
-            found = {
-                clip.audio: verdict
-                for clip, verdict in zip(prepared.manifest, prepared.verdicts, strict=True)
-            }
-            problem = None
+            if any(clip.text for clip in listed):
+                prepared = prepare_data(folder, DataConfig(language=self._project.language))
+                judged = zip(prepared.manifest, prepared.verdicts, strict=True)
+                found = {clip.audio: verdict for clip, verdict in judged}
         except MyXTTSError as error:  # such as the wrong language for these letters
-            found, problem = {}, error
-        rows = [_row(clip, found.get(clip.audio), dropped=False) for clip in listed]
-        rows += [_row(clip, None, dropped=True) for clip in dropped]
+            problem = error
+        rows = [
+            _row(clip, found.get(clip.audio, Verdict() if clip.text else UNREAD), sounds[clip.audio])
+            for clip in listed
+        ]
+        rows += [_row(clip, None, sounds[clip.audio]) for clip in dropped]
         rows.sort(key=lambda row: (row.clip.origin.file, row.clip.origin.start, row.clip.audio))
         return ClipList(tuple(rows), problem)
 
 
-def _row(clip: ImportedClip, verdict: Verdict | None, *, dropped: bool) -> ClipRow:
+def _listen(clips: Sequence[ImportedClip], folder: Path) -> dict[str, Verdict]:
+    """What is found of the sounds alone: whoever is to write a text must hear its clip."""
+    manifest = Manifest(folder)
+    for clip in clips:
+        manifest.append((Clip(clip.audio, "sound", clip.speaker, clip.language), ""))
+    verdicts = check_clips(manifest, max_seconds=DataConfig().max_mel_frames * HOP / SAMPLE_RATE)
+    return {clip.audio: verdict for clip, verdict in zip(clips, verdicts, strict=True)}
+
+
+def _row(clip: ImportedClip, verdict: Verdict | None, sound: Verdict) -> ClipRow:
+    """A clip's row; one without a verdict was left out by hand."""
     key = hashlib.sha256(clip.audio.encode(errors="surrogatepass")).hexdigest()[:16]
     if verdict is None:
-        return ClipRow(key, clip, Verdict(), dropped)
+        return ClipRow(key, clip, sound, True)
     warnings = []
-    if verdict.clipped > CLIPPING_SHARE:
+    if sound.clipped > CLIPPING_SHARE:
         warnings.append("Clipped (samples at the ceiling)")
-    if verdict.silence > SILENCE_SHARE:
+    if sound.silence > SILENCE_SHARE:
         warnings.append("Mostly silent")
     if clip.confidence is not None and clip.confidence < UNSURE:
         warnings.append("The transcription is not sure")
-    return ClipRow(key, clip, verdict, dropped, tuple(warnings))
+    known = replace(sound, reason=verdict.reason, detail=verdict.detail)
+    return ClipRow(key, clip, known, False, tuple(warnings))
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

@@ -14,6 +14,7 @@ CPU_RATE_TIMES_SECONDS = 7.0
 CPU_CORES = 2
 UNSURE = (0.5, 2.0)  # by how much such an estimate may be wrong
 COMPILING_S = 60.0  # before the first step
+MINUTES_UP_TO_S = 5400.0  # from then on it is said in hours
 
 NOT_ON_GPU = Message(
     "How long it takes on this GPU is not known before: no run was measured on one. After the "
@@ -21,8 +22,8 @@ NOT_ON_GPU = Message(
 )
 MEASURED = Message("{} by the rate of the last run on this machine.")
 ESTIMATED = Message(
-    "About {} to {} on this CPU. That is an estimate from two other cores, {} clips a step; after "
-    "the first steps the time left is shown."
+    "About {} on this CPU: an estimate from two other cores; after the first steps the time left "
+    "is shown."
 )
 
 
@@ -44,7 +45,6 @@ def plan_training(
     cores: int,
     has_gpu: bool,
     measured_rate: float | None = None,
-    batch_size: int = 16,
 ) -> TrainingPlan:
     """The plan for so many minutes in clips of a mean length; the recipe's steps unless given."""
     chosen = steps or choose_recipe(minutes).steps
@@ -52,7 +52,7 @@ def plan_training(
         minutes=minutes,
         steps=chosen,
         from_base=minutes <= MOST_MINUTES,
-        time=_time(chosen, mean_seconds, cores, has_gpu, measured_rate, batch_size),
+        time=_time(chosen, mean_seconds, cores, has_gpu, measured_rate),
     )
 
 
@@ -62,7 +62,6 @@ def _time(
     cores: int,
     has_gpu: bool,
     measured_rate: float | None,
-    batch_size: int,
 ) -> Message:
     if measured_rate:
         return Message(MEASURED.english, (duration(COMPILING_S + steps / measured_rate),))
@@ -70,15 +69,18 @@ def _time(
         return NOT_ON_GPU
     faster = 1 + max(0.0, cores / CPU_CORES - 1) / 2 if cores >= CPU_CORES else 0.5
     rate = CPU_RATE_TIMES_SECONDS / max(1.0, mean_seconds) * faster
-    low, high = (duration(COMPILING_S + share * steps / rate) for share in UNSURE)
-    return Message(ESTIMATED.english, (low, high, str(batch_size)))
+    low, high = (COMPILING_S + share * steps / rate for share in UNSURE)
+    if high < MINUTES_UP_TO_S:
+        between = Message("{} to {} minutes", (f"{low / 60:.0f}", f"{high / 60:.0f}"))
+    else:
+        between = Message("{} to {} hours", (f"{low / 3600:.1f}", f"{high / 3600:.1f}"))
+    return Message(ESTIMATED.english, (between,))
 
 
 def duration(seconds: float) -> Message:
     """A time as people say it, no more exact than it is known."""
-    minutes = seconds / 60
-    if minutes < 1.5:
+    if seconds < 90:
         return Message("a minute")
-    if minutes < 90:
-        return Message("{} minutes", (f"{minutes:.0f}",))
-    return Message("{} hours", (f"{minutes / 60:.1f}",))
+    if seconds < MINUTES_UP_TO_S:
+        return Message("{} minutes", (f"{seconds / 60:.0f}",))
+    return Message("{} hours", (f"{seconds / 3600:.1f}",))
