@@ -128,6 +128,12 @@ class XTTS(keras.Model):
         """Which token each frame of a batch says: zeros and ones [B, T, F], for pictures."""
         return self._align(batch, tf.constant(int(PRIOR_STEPS)), None)[0]
 
+    def mean_spectra(
+        self, tokens: tf.Tensor, token_lengths: tf.Tensor, languages: tf.Tensor, voice: Voice
+    ) -> tf.Tensor:
+        """What each token of texts should sound like, said by voices: normalised [B, T, M]."""
+        return self._encode(tokens, token_lengths, languages, voice).means
+
     def _align(self, batch: Batch, step: tf.Tensor, keys: tf.Tensor | None) -> tuple[Any, ...]:
         mel_lengths, token_lengths = batch["mel_lengths"], batch["token_lengths"]
         frame_mask = length_mask(mel_lengths, size_of(batch["mels"], 1))

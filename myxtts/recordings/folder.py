@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
+
+from myxtts.data.list_lines import read_lines
+from myxtts.errors import DataError
+
+LIST_NAME = "metadata.jsonl"
 
 
 @dataclass(frozen=True)
@@ -13,6 +23,7 @@ class Origin:
     file: str  # relative to the source, which `source.json` names
     start: float = 0.0  # seconds
     end: float | None = None
+    source: int = 1  # which of the sources of `source.json`, from 1
 
 
 @dataclass(frozen=True)
@@ -24,20 +35,80 @@ class ImportedClip:
     speaker: str
     language: str
     origin: Origin
+    seconds: float = 0.0
     confidence: float | None = None  # of a transcription, from 0 to 1
-    fit: float | None = None  # how well the text fits the audio, as the alignment saw it
+
+    def to_json(self) -> str:
+        """As a line of the list; what is not known is left out."""
+        row = {name: value for name, value in asdict(self).items() if value is not None}
+        return json.dumps(row, ensure_ascii=False)
+
+
+def clip_from_row(row: dict[str, Any]) -> ImportedClip:
+    """A clip of a line that `to_json` made."""
+    origin = row["origin"]
+    return ImportedClip(
+        audio=str(row["audio"]),
+        text=str(row["text"]),
+        speaker=str(row["speaker"]),
+        language=str(row["language"]),
+        origin=Origin(
+            str(origin["file"]), float(origin["start"]), origin.get("end"), int(origin["source"])
+        ),
+        seconds=float(row.get("seconds", 0.0)),
+        confidence=row.get("confidence"),
+    )
 
 
 def read_clips(folder: Path) -> list[ImportedClip]:
     """Every clip of an imported folder, in order."""
-    raise NotImplementedError
+    path = folder / LIST_NAME
+    clips = []
+    for line in read_lines(path):
+        try:
+            clips.append(clip_from_row(json.loads(line.text)))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise DataError(
+                f"Line {line.number} of {path} is none that an import wrote: {error}",
+                "mend or remove the line",
+            ) from error
+    return clips
+
+
+def write_clips(folder: Path, clips: Iterable[ImportedClip]) -> None:
+    """Write the list anew, whole or not at all."""
+    write_whole(folder / LIST_NAME, "".join(f"{clip.to_json()}\n" for clip in clips))
 
 
 def change_text(folder: Path, audio: str, text: str) -> None:
     """Write what is said in a clip; a later import leaves it as it is."""
-    raise NotImplementedError
+    one_line = " ".join(text.split())
+    clips = read_clips(folder)
+    _must_know(folder, audio, clips)
+    write_clips(folder, [replace(c, text=one_line) if c.audio == audio else c for c in clips])
 
 
 def drop_clip(folder: Path, audio: str) -> None:
     """Take a clip out of the list; its file stays, and a later import does not bring it back."""
-    raise NotImplementedError
+    clips = read_clips(folder)
+    _must_know(folder, audio, clips)
+    write_clips(folder, [clip for clip in clips if clip.audio != audio])
+
+
+def _must_know(folder: Path, audio: str, clips: Iterable[ImportedClip]) -> None:
+    if not any(clip.audio == audio for clip in clips):
+        raise DataError(f"{folder} lists no clip {audio}.", "a clip that `read_clips` names")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a file at once: whoever reads it sees the old one or the new one."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
