@@ -23,6 +23,7 @@ class StudioServer:
     """A studio at its address; `run` until it is told to end."""
 
     def __init__(self, desk: Desk, listening: socket.socket, *, lang: str, upload_mb: int) -> None:
+        self.desk = desk
         token = secrets.token_urlsafe(24)
         self.address = f"http://{HOST}:{listening.getsockname()[1]}/?token={token}"
         app = make_app(desk, token=token, lang=lang, upload_mb=upload_mb)
