@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,10 @@ class TimedWord:
     start: float  # seconds
     end: float
     score: float  # mean log-likelihood of its frames: comparable within one recording only
+
+    def later(self, seconds: float) -> TimedWord:
+        """The same word in a recording of which this was a part."""
+        return replace(self, start=self.start + seconds, end=self.end + seconds)
 
 
 def split_words(text: str, language: str) -> list[str]:

@@ -18,7 +18,12 @@ _NEVER = np.float32(-1e30)
 
 
 def best_path(
-    mels: Floats, means: Floats, optional: npt.NDArray[np.bool_], silence: Floats, *, band: int = BAND
+    mels: Floats,
+    means: Floats,
+    optional: npt.NDArray[np.bool_],
+    silence: Floats,
+    *,
+    band: int = BAND,
 ) -> tuple[npt.NDArray[np.int64], Floats] | None:
     """The state of each frame [F] and its log-likelihood [F]; None if the text does not fit.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -68,7 +69,7 @@ def cut_units(units: Sequence[Unit], level: Floats) -> list[Cut]:
     places = [max(0.0, units[0].start - EDGE_S)]
     costs = [0.0]
     speech, noise = np.percentile(level, [_SPEECH_DB, _NOISE_DB])
-    for before, behind in zip(units[:-1], units[1:], strict=True):
+    for before, behind in pairwise(units):
         start, end = _between(before, behind)
         place, lowest, length = quietest(level, start, end)
         loud = np.clip((lowest - noise) / max(speech - noise, 1.0), 0.0, 1.0)

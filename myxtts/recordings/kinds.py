@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -39,7 +40,8 @@ def recognise_kind(source: Path, asked: str | None = None) -> tuple[str, str]:
             return kind.name, why
     looks = "; ".join(f"{kind.name}: {kind.looks}" for kind in KINDS.values())
     raise DataError(
-        f"No recording was found in {source}.", f"a folder with recordings, or a list of them ({looks})"
+        f"No recording was found in {source}.",
+        f"a folder with recordings, or a list of them ({looks})",
     )
 
 
@@ -86,7 +88,11 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 def _header(path: Path, mark: str) -> list[str]:
     first = next(iter(read_lines(path)), None)
-    return [] if first is None else [cell.strip().strip('"').lower() for cell in first.text.split(mark)]
+    return (
+        []
+        if first is None
+        else [cell.strip().strip('"').lower() for cell in first.text.split(mark)]
+    )
 
 
 def _is_common_voice(source: Path) -> str:
@@ -106,7 +112,8 @@ def _is_libritts(source: Path) -> str:
     if not source.is_dir():
         return ""
     first = next(
-        (path for path in islice(_walk(source), 1000) if path.name.endswith(".normalized.txt")), None
+        (path for path in islice(_walk(source), 1000) if path.name.endswith(".normalized.txt")),
+        None,
     )
     return f"{first.name} beside its recording" if first else ""
 
@@ -151,28 +158,27 @@ def _form_of(source: Path) -> tuple[str, bool, str] | None:
 
 def _has_beside(endings: tuple[str, ...]) -> Callable[[Path], str]:
     def look(source: Path) -> str:
-        for path in audio_files(source):
-            for ending in endings:
-                if text_beside(path, (ending,)):
-                    return f"{harmless(path.stem)}{ending} beside {harmless(path.name)}"
+        home = source if source.is_dir() else source.parent
+        texts = (path for path in _walk(home) if path.suffix.lower() in endings)
+        stems = {path.parent / path.stem for path in islice(texts, MOST_FILES)}
+        stems |= {stem.with_suffix("") for stem in stems}  # x.en.srt
+        for path in audio_files(source) if stems else ():
+            if path.parent / path.stem in stems and (text := text_beside(path, endings)):
+                return f"{harmless(text.name)} beside {harmless(path.name)}"
         return ""
 
     return look
 
 
 def text_beside(path: Path, endings: tuple[str, ...]) -> Path | None:
-    """`x.srt`, or `x.en.srt`, beside `x.wav`."""
+    """`x.txt` beside `x.wav`; of subtitles, also `x.en.srt`."""
     for ending in endings:
-        exact = path.with_suffix(ending)
+        exact = path.with_name(path.stem + ending)
         if exact.is_file():
             return exact
-        tagged = sorted(
-            other
-            for other in path.parent.glob(f"*{ending}")
-            if other.stem.rpartition(".")[0] == path.stem
-        )
-        if tagged:
-            return tagged[0]
+        if ending in SUBTITLES:
+            for other in sorted(path.parent.glob(f"{glob.escape(path.stem)}.*{ending}")):
+                return other
     return None
 
 

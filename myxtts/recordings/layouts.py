@@ -129,16 +129,12 @@ def _beside(endings: tuple[str, ...]) -> Callable[[Path, str], Iterator[Recordin
             except DataError as error:
                 problem, remedy = error.problem, error.remedy
             files = () if beside is None else (beside,)
-            yield Recording(
-                path, name, "", cues, speaker, language, problem, remedy, beside=files
-            )
+            yield Recording(path, name, "", cues, speaker, language, problem, remedy, beside=files)
 
     return read
 
 
-def _with_text(
-    path: Path, home: Path, written: Path, speaker: str, language: str
-) -> Recording:
+def _with_text(path: Path, home: Path, written: Path, speaker: str, language: str) -> Recording:
     name = str(path.relative_to(home))
     text, problem, remedy = "", "", ""
     try:
@@ -174,7 +170,11 @@ def _find(folder: Path, name: str) -> Path | str:
     if found is None or not found.is_file():
         return "missing" if found is None or not found.exists() else "not a file"
     real, home = Path(os.path.realpath(found)), Path(os.path.realpath(found.parent))
-    return found if real.is_relative_to(root) or real.is_relative_to(home) else "outside the data folder"
+    return (
+        found
+        if real.is_relative_to(root) or real.is_relative_to(home)
+        else "outside the data folder"
+    )
 
 
 def _not_there(source: Path, what: str) -> DataError:

@@ -74,9 +74,7 @@ class Listener:
     def voice_of(self, pieces: Sequence[Wave]) -> Voice:
         """Who speaks in these pieces of at most 3 s each; some of them, evenly chosen."""
         chosen = np.linspace(0, len(pieces) - 1, min(REFERENCES, len(pieces))).round().astype(int)
-        return self._synthesizer.listen_to_pieces(
-            [pieces[i][:REFERENCE_SAMPLES] for i in chosen]
-        )
+        return self._synthesizer.listen_to_pieces([pieces[i][:REFERENCE_SAMPLES] for i in chosen])
 
     def expect(self, texts: Sequence[Sequence[int]], language: str, voice: Voice) -> list[Floats]:
         """The mean spectrum of each token of each text, said by a voice: [T, M] each."""
