@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from myxtts.cli.data_correct import correct
 from myxtts.cli.data_text import text
 from myxtts.cli.output import Debug, echo, make_console, start_logging
 from myxtts.config.commands import where_programs_are
@@ -24,6 +25,7 @@ app = typer.Typer(
 )
 
 app.command()(text)
+app.command()(correct)
 
 NAME_LENGTH = 40
 MAX_GUESSED = 20  # words shown

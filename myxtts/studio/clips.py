@@ -88,7 +88,7 @@ class Clips:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._lock = threading.Lock()
+        self._lock, self._writing = threading.Lock(), threading.Lock()
         self._stamp: object = None
         self._list = ClipList()
 
@@ -121,11 +121,17 @@ class Clips:
                 Message("The text is longer than {} characters.", (str(LONGEST_TEXT),)),
                 Message("what this clip says"),
             )
-        change_text(self._project.data, self.find(key).clip.audio, tidy)
+        audio = self.find(key).clip.audio
+        with self._writing:
+            change_text(self._project.data, audio, tidy)
 
     def drop(self, key: str, *, dropped: bool) -> None:
         """Leave a clip out, or take it in again."""
-        (drop_clip if dropped else keep_clip)(self._project.data, self.find(key).clip.audio)
+        row = self.find(key)
+        if row.dropped == dropped:  # two windows had the same thought
+            return
+        with self._writing:
+            (drop_clip if dropped else keep_clip)(self._project.data, row.clip.audio)
 
     def _now(self) -> object:
         return tuple(_stamp(self._project.data / name) for name in LISTS)
@@ -135,7 +141,9 @@ class Clips:
         if not (folder / LISTS[0]).is_file():
             return ClipList()
         try:
-            listed, dropped = read_clips(folder), read_dropped(folder)
+            listed = read_clips(folder)
+            names = {clip.audio for clip in listed}  # one imported anew is in both lists
+            dropped = [clip for clip in read_dropped(folder) if clip.audio not in names]
         except MyXTTSError as error:
             return ClipList(problem=error)
         sounds = _listen([*listed, *dropped], folder)
