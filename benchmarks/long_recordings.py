@@ -171,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     whole = sum(truth.spans[-1][1] for truth in truths.values())
     print(
         f"clips: {len(clips)}, {min(lengths):.1f} to {max(lengths):.1f} s, "
-        f"mean {np.mean(lengths):.1f} s; sound: {sum(lengths) / whole:.1%} of {whole / 60:.1f} minutes"
+        f"mean {np.mean(lengths):.1f} s; sound: {sum(lengths) / whole:.1%} of {whole / 60:.1f} min"
     )
     print(f"words: {right} of {total} in their clip ({right / total:.2%})")
     for what, values in (("joints", joints), ("quiet around them", quiet)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from markupsafe import Markup
@@ -15,6 +16,7 @@ from myxtts.pages.charts import histogram, share_bar
 from myxtts.pages.data_words import PERSIAN
 from myxtts.pages.page import Language, Page
 from myxtts.pages.render import render, write_page
+from myxtts.recordings.audit import Finding
 
 MAX_ROWS = 20  # speakers, languages or symbols shown
 GUESSED_REMEDY = "Give the wrong ones a pronunciation in a lexicon (--lexicon)."
@@ -22,7 +24,12 @@ MAX_NAME = 80  # characters of a file's or speaker's name shown
 
 
 def write_report(
-    path: Path, summary: DataSummary, *, title: str, language: Language = "en"
+    path: Path,
+    summary: DataSummary,
+    *,
+    title: str,
+    language: Language = "en",
+    findings: Sequence[Finding] = (),
 ) -> None:
     """Write the report whole or not at all; a report already there is replaced."""
     page = Page(language, PERSIAN)
@@ -31,7 +38,6 @@ def write_report(
         for reason, count, _, way in summary.reasons()
     ]
     found = {
-        "Clipped (samples at the ceiling)": summary.clipped,
         "Mostly silent": summary.mostly_silent,
         "Channels cancel each other out; one is used": summary.cancelling,
     }
@@ -54,6 +60,14 @@ def write_report(
         ],
         guessed_remedy=_way_out(page, GUESSED_REMEDY),
         enough=_enough(page, summary),
+        findings=[
+            (
+                page.say(each.detail.english, *map(page.digits, map(str, each.detail.values))),
+                [*_names(list(each.clips)), *each.say],
+                _way_out(page, each.remedy),
+            )
+            for each in findings
+        ],
         warnings=[(page.say(k), page.number(len(v)), _names(v)) for k, v in found.items() if v],
     )
     write_page(path, whole)

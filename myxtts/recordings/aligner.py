@@ -71,12 +71,12 @@ class Aligner:
             return None
         tokenizer = self.listener.tokenizer
         tokens = [tokenizer.encode(word, language)[1:-1] for word in words]
-        texts = _make_pieces(words, tokens, tokenizer.symbols.index(" "))
+        texts = make_pieces(words, tokens, tokenizer.symbols.index(" "))
         means = self.listener.expect(
             [piece.ids for piece in texts], language, self.listener.voice_of(pieces)
         )
-        is_sound = np.array([symbol not in PAUSES for symbol in tokenizer.symbols])
-        states, optional, owner = _make_states(texts, means, is_sound)
+        is_sound = sounding(tokenizer.symbols)
+        states, optional, owner = make_states(texts, means, is_sound)
         silence = mels[~speech].mean(0) if (~speech).any() else np.full_like(mels[0], mels.min())
         found = best_path(mels, states, optional, silence)
         if found is None:
@@ -104,23 +104,28 @@ def _speech_pieces(wave: Wave, speech: npt.NDArray[np.bool_]) -> list[Wave]:
     return [part[:REFERENCE_SAMPLES] for part in np.array_split(spoken, count)]
 
 
+def sounding(symbols: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Of each symbol, whether it is heard: marks, gaps, begin and end are not."""
+    return np.array([len(symbol) == 1 and symbol not in PAUSES for symbol in symbols])
+
+
 @dataclass(frozen=True)
-class _Piece:
+class Piece:
     """Some words as the model reads them at once, with the word of each id; -1 is between words."""
 
     ids: list[int]
     owner: list[int]
 
 
-def _make_pieces(words: Sequence[str], tokens: Sequence[list[int]], space: int) -> list[_Piece]:
+def make_pieces(words: Sequence[str], tokens: Sequence[list[int]], space: int) -> list[Piece]:
     """Sentences, or what of them the model can read at once."""
-    pieces: list[_Piece] = []
+    pieces: list[Piece] = []
     ids, owner = [BEGIN_ID], [-1]
 
     def close() -> None:
         nonlocal ids, owner
         if len(ids) > 1:
-            pieces.append(_Piece([*ids, END_ID], [*owner, -1]))
+            pieces.append(Piece([*ids, END_ID], [*owner, -1]))
         ids, owner = [BEGIN_ID], [-1]
 
     for number, word in enumerate(words):
@@ -138,8 +143,8 @@ def _make_pieces(words: Sequence[str], tokens: Sequence[list[int]], space: int) 
     return pieces
 
 
-def _make_states(
-    pieces: Sequence[_Piece], means: Sequence[Floats], is_sound: npt.NDArray[np.bool_]
+def make_states(
+    pieces: Sequence[Piece], means: Sequence[Floats], is_sound: npt.NDArray[np.bool_]
 ) -> tuple[Floats, npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
     """Means [S, M], which states may be left out, and the word of each; -1 is a pause.
 

@@ -52,7 +52,7 @@ class Clippings:
     left_out: list[tuple[float, float, str, str]] = field(default_factory=list)
 
 
-OnShare = Callable[[float], None]
+OnShare = Callable[[float, float], None]  # what share of a recording is done, and its seconds
 
 
 class Clipper:
@@ -61,7 +61,9 @@ class Clipper:
     def __init__(self) -> None:
         self._aligner: Aligner | None = None
 
-    def clip(self, recording: Recording, *, on_share: OnShare = lambda share: None) -> Clippings:
+    def clip(
+        self, recording: Recording, *, on_share: OnShare = lambda share, seconds: None
+    ) -> Clippings:
         """The clips of a recording; `on_share` hears how much of it is done."""
         seconds = length_of(recording.path)
         made = Clippings(seconds)
@@ -71,7 +73,7 @@ class Clipper:
             return made
         wave = read_recording(recording.path)
         made.seconds = len(wave) / SAMPLE_RATE
-        speech = speech_frames(wave, on_share=lambda share: on_share(0.8 * share))
+        speech = speech_frames(wave, on_share=lambda share: on_share(0.8 * share, seconds))
         if not speech.any():
             made.left_out.append((0.0, seconds, "nobody speaks", "leave it out"))
             return made

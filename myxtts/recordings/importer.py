@@ -150,9 +150,15 @@ class _Import:
     ) -> float:
         """Import one recording; the seconds it lasts."""
 
-        def on_share(share: float) -> None:
-            done = state.done_bytes + int(share * size)
-            progress(replace(state, done_bytes=done, elapsed=time.monotonic() - began))
+        def on_share(share: float, seconds: float) -> None:
+            progress(
+                replace(
+                    state,
+                    done_bytes=state.done_bytes + int(share * size),
+                    seconds=state.seconds + share * seconds,
+                    elapsed=time.monotonic() - began,
+                )
+            )
 
         refused: list[Refused] = []
         clips: list[ImportedClip] = []

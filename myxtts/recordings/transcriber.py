@@ -46,7 +46,7 @@ class Transcriber:
         if make is None:
             make = _faster_whisper()
         try:
-            self._model = make(str(folder), device="auto", compute_type="default")
+            self._model = make(str(folder), device="auto", local_files_only=True)
         except (RuntimeError, ValueError, OSError) as error:
             raise DataError(
                 f"The Whisper model in {folder} cannot be loaded: {error}", MODEL_REMEDY

@@ -25,6 +25,7 @@ from myxtts.runs.lock import LOCK_FILE
 from myxtts.studio.project import write_whole
 
 LOG_TAIL = 4000  # bytes that are read of a log
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}  # the page shows the end of what a process printed
 State = Literal["none", "running", "done", "failed"]
 
 
@@ -60,7 +61,7 @@ class Jobs:
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
-                    env={**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "200"},
+                    env={**QUIET, **os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "200"},
                 )
             self._started[name] = process
             self._note(name, process, None)
