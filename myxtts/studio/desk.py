@@ -26,7 +26,12 @@ IMPORT, TRAIN = "import", "train"
 MOST_STEPS = 1_000_000
 MOST_REFERENCES = 3  # clips that a voice is heard from: three were better than one
 SPEED, PITCH = (0.5, 2.0), (-12.0, 12.0)
-OWN, EXPORT = "run", "voice"  # what a voice is called on the page, beside `base`
+OWN, EXPORT = "run", "voice"
+VOICE_NAMES = {
+    OWN: "Your voice, as it is now",
+    EXPORT: "Your voice, as exported",
+    BASE: "The base voice, in your timbre",
+}
 
 
 class Desk:

@@ -16,7 +16,7 @@ from myxtts.pages.studio import part, whole_page
 from myxtts.pages.voice import served, voice_section
 from myxtts.pipeline.hardware import HARDWARE, Card
 from myxtts.studio.clips import PER_PAGE, ClipList, Show
-from myxtts.studio.desk import EXPORT, IMPORT, OWN, TRAIN, Desk
+from myxtts.studio.desk import IMPORT, TRAIN, VOICE_NAMES, Desk
 from myxtts.studio.importing import REPORT_FILE, read_progress
 from myxtts.studio.plan import plan_training
 from myxtts.studio.steps import Facts, steps_of
@@ -25,8 +25,6 @@ from myxtts.studio.waveforms import COLUMNS, HEIGHT, outline
 from myxtts.text.languages import LANGUAGES
 
 CARDS_EVERY_S = 30.0
-VOICE_NAMES = {OWN: "Your voice, as it is now", EXPORT: "Your voice, as exported"}
-VOICE_NAMES["base"] = "The base voice, in your timbre"
 
 
 @dataclass(frozen=True)
