@@ -23,9 +23,7 @@ def start_browser(*arguments: str) -> Iterator[Any]:
     if program is None:
         pytest.skip(f"no browser is installed: {', '.join(BROWSERS)}")
     with playwright.sync_playwright() as play:
-        browser = play.chromium.launch(
-            executable_path=program, args=["--no-sandbox", *arguments]
-        )
+        browser = play.chromium.launch(executable_path=program, args=["--no-sandbox", *arguments])
         yield browser
         browser.close()
 
@@ -44,5 +42,7 @@ def listen_for_complaints(page: Any, complaints: list[str]) -> None:
 def fits(page: Any) -> bool:
     """Whether nothing stands beyond the sides of the page."""
     return bool(
-        page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+        page.evaluate(
+            "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+        )
     )

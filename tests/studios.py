@@ -19,7 +19,7 @@ from myxtts.studio.desk import Desk
 from myxtts.studio.project import Project
 from myxtts.studio.server import StudioServer, serve_studio
 
-TOKEN = "a-token-of-tests"  # noqa: S105
+TOKEN = "a-token-of-tests"
 HERE = "http://127.0.0.1:8091"
 RATE = 22_050
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("starlette", reason="starlette is not installed (the extra `studio`)")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed (the extra `studio`)")
+pytest.importorskip("httpx2", reason="httpx2 is not installed")
 
 from myxtts import studio
 from myxtts.errors import ConfigError, MyXTTSError
@@ -62,7 +63,9 @@ def test_a_folder_of_other_files_is_left_alone(tmp_path):
 def test_a_recording_is_put_here_heard_and_removed(client, desk):
     sent = client.post("/recordings", params={"name": "a talk.wav"}, content=wave_bytes(2.5))
     assert sent.json() == {"seconds": 2.5}
-    assert client.post("/recordings", params={"name": "a talk.txt"}, content=b"What it says.").is_success
+    assert client.post(
+        "/recordings", params={"name": "a talk.txt"}, content=b"What it says."
+    ).is_success
     assert client.get("/recording/a talk.wav").content == wave_bytes(2.5)
     head = client.get("/recording/a talk.wav", headers={"Range": "bytes=0-3"})
     assert (head.status_code, head.content) == (206, b"RIFF")  # players jump
@@ -78,7 +81,9 @@ def test_a_sentence_of_the_script_is_read(client, desk):
     assert len(sentences) > 50
     assert not any(each["done"] for each in sentences)
     assert client.post("/takes", params={"sentence": "2"}, content=wave_bytes()).is_success
-    assert (desk.project.recordings / "read-en-0002.txt").read_text().strip() == sentences[1]["text"]
+    assert (desk.project.recordings / "read-en-0002.txt").read_text().strip() == sentences[1][
+        "text"
+    ]
     assert [each["done"] for each in client.get("/script").json()[:3]] == [False, True, False]
     for odd in ("0", "99999", "-1", "x", ""):
         assert client.post("/takes", params={"sentence": odd}, content=b"").status_code == 400
@@ -99,7 +104,9 @@ def test_clips_are_shown_with_what_is_wrong_with_them(client, desk):
 
 def test_a_text_is_corrected_and_a_clip_left_out_and_taken_in(client, desk):
     keys = [row.key for row in desk.clips.read().rows]
-    assert client.post("/do/write", json={"key": keys[1], "text": " Now\n it says this. "}).is_success
+    assert client.post(
+        "/do/write", json={"key": keys[1], "text": " Now\n it says this. "}
+    ).is_success
     assert desk.clips.read().rows[1].clip.text == "Now it says this."
     assert desk.clips.read().rows[1].state == "good"
     assert client.post("/do/drop", json={"key": keys[0]}).is_success
@@ -186,7 +193,9 @@ def test_a_number_that_is_anothers_by_now_is_not_stopped(jobs, tmp_path):
 def test_a_training_that_a_terminal_started_is_found_by_its_lock(jobs, tmp_path):
     run = tmp_path / "run"
     hold = "import sys, time; from pathlib import Path; from myxtts.runs.lock import FolderLock\n"
-    hold += "lock = FolderLock(Path(sys.argv[1])); lock.take(); print('held', flush=True); time.sleep(60)"
+    hold += "lock = FolderLock(Path(sys.argv[1])); lock.take(); print('held', flush=True)
+"
+    hold += "time.sleep(60)"
     jobs.start("one", ["-c", hold, str(run)], cwd=Path(studio.__file__).parents[2])
     wait_for(lambda: "held" in jobs.look("one").said)
     assert trainer_in(run) == jobs.look("one").pid
@@ -226,7 +235,7 @@ def test_stop_is_a_signal_to_the_trainer(client, desk, monkeypatch):
     monkeypatch.setattr(os, "kill", lambda pid, number: sent.append(number))
     desk.jobs.start(TRAIN, ["-c", "import time; time.sleep(60)"], cwd=desk.project.path)
     try:
-        assert "data-action=\"stop\"" in part(client, "train")
+        assert 'data-action="stop"' in part(client, "train")
         assert client.post("/do/stop").is_success
         assert sent == [signal.SIGTERM]
         assert client.post("/do/train", json={"start": ""}).status_code == 400  # one at a time
@@ -285,9 +294,7 @@ def test_a_plan_says_how_long_and_how_sure_it_is(minutes, gpu, rate, says):
     )
     assert says in str(plan.time)
     assert plan.from_base
-    assert plan_training(
-        minutes=61, mean_seconds=3.0, steps=7, cores=2, has_gpu=False
-    ).steps == 7
+    assert plan_training(minutes=61, mean_seconds=3.0, steps=7, cores=2, has_gpu=False).steps == 7
 
 
 def test_only_what_changed_is_sent_again(client):

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 import soundfile
 
-pytest.importorskip("starlette", reason="starlette is not installed (the extra `studio`)")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed (the extra `studio`)")
+pytest.importorskip("httpx2", reason="httpx2 is not installed")
 
 from myxtts.inference.voice_files import load_voice
 from myxtts.text import espeak
@@ -23,9 +24,15 @@ from tests.browsers import MICROPHONE, fits, listen_for_complaints, start_browse
 from tests.studios import make_desk, running
 
 needs_espeak = pytest.mark.skipif(
-    not espeak.is_available(), reason="espeakng-loader is not installed: pip install espeakng-loader"
+    not espeak.is_available(),
+    reason="espeakng-loader is not installed: pip install espeakng-loader",
 )
-SHOWN = [(lang, theme, width) for lang in ("en", "fa") for theme in ("light", "dark") for width in (390, 1400)]
+SHOWN = [
+    (lang, theme, width)
+    for lang in ("en", "fa")
+    for theme in ("light", "dark")
+    for width in (390, 1400)
+]
 TEXTS = tuple(f"This is sentence number {number}." for number in range(1, 31))
 
 
@@ -69,7 +76,9 @@ def keep_pictures(open_page, address, stage):
 
 def sound_of(page, address) -> np.ndarray:
     """What an address of the page plays."""
-    answer = page.request.get(page.evaluate("(path) => new URL(path, document.baseURI).href", address))
+    answer = page.request.get(
+        page.evaluate("(path) => new URL(path, document.baseURI).href", address)
+    )
     assert answer.status == 200
     assert answer.headers["content-type"] == "audio/wav"
     return soundfile.read(io.BytesIO(answer.body()))[0]
@@ -120,7 +129,9 @@ def test_clips_are_corrected_by_keyboard_alone(studio, open_page):
     page.keyboard.press("d")
     page.wait_for_selector(".clips > li:nth-child(3).dropped")
     desk = studio.desk
-    said = [json.loads(line) for line in (desk.project.data / "metadata.jsonl").read_text().splitlines()]
+    said = [
+        json.loads(line) for line in (desk.project.data / "metadata.jsonl").read_text().splitlines()
+    ]
     assert "Corrected, by hand." in {row["text"] for row in said}
     assert TEXTS[2] not in {row["text"] for row in said}
     assert not any("nothing of this" in row["text"] for row in said)
@@ -185,7 +196,9 @@ def test_the_whole_way(tmp_path, open_page):
         project = server.desk.project
         page = open_page(server.address)
         page.set_input_files("#files", files)
-        page.wait_for_function("document.querySelectorAll('.files li').length === 42", timeout=60_000)
+        page.wait_for_function(
+            "document.querySelectorAll('.files li').length === 42", timeout=60_000
+        )
         page.reload()
         page.click("[data-action=import]")
         page.wait_for_selector(".clips > li", timeout=300_000)

@@ -1,4 +1,4 @@
-"""Whoever else is on this machine or on the web gets nothing from the studio, and breaks nothing."""
+"""Whoever else is on this machine or on the web gets nothing from the studio, nor breaks it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-pytest.importorskip("starlette", reason="starlette is not installed (the extra `studio`)")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed (the extra `studio`)")
+pytest.importorskip("httpx2", reason="httpx2 is not installed")
 
 from myxtts.studio.project import Project, check_name
 from tests.studios import HERE, TOKEN, make_desk, running, visit, wave_bytes
@@ -311,8 +312,7 @@ def _connect(server) -> socket.socket:
 def _head(server, method, path, cookie):
     host = urlsplit(server.address).netloc
     return (
-        f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\n"
-        f"Cookie: {cookie}\r\n"
+        f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nCookie: {cookie}\r\n"
     )
 
 

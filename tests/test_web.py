@@ -18,6 +18,7 @@ from tests.browsers import fits, listen_for_complaints, start_browser
 from tests.sample_pages import write_every_page
 from tests.told_runs import event, half_a_run, metrics, pipeline, started, write_events, write_trace
 
+
 @pytest.fixture(scope="module")
 def browser():
     with start_browser() as started_browser:

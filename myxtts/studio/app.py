@@ -1,4 +1,4 @@
-"""What the studio answers: its page, the parts of it that change, sounds, and what is done in it."""
+"""What the studio answers: its page, the parts that change, sounds, and what is done in it."""
 
 from __future__ import annotations
 
@@ -236,5 +236,3 @@ def _file(path: Path | None, *, name: str | None = None) -> Response:
 
 def _nobody_there(request: Request, error: Exception) -> Response:
     return Response(status_code=499)
-
-

@@ -156,7 +156,9 @@ class Clips:
         except MyXTTSError as error:  # such as the wrong language for these letters
             problem = error
         rows = [
-            _row(clip, found.get(clip.audio, Verdict() if clip.text else UNREAD), sounds[clip.audio])
+            _row(
+                clip, found.get(clip.audio, Verdict() if clip.text else UNREAD), sounds[clip.audio]
+            )
             for clip in listed
         ]
         rows += [_row(clip, None, sounds[clip.audio]) for clip in dropped]

@@ -61,7 +61,9 @@ class Desk:
         words = ["-m", "myxtts.studio.importing", str(self.project.path), self.project.language]
         self.jobs.start(IMPORT, words, cwd=self.project.path)
 
-    def start_training(self, *, steps: int | None, start: str, sample_text: str, anew: bool) -> None:
+    def start_training(
+        self, *, steps: int | None, start: str, sample_text: str, anew: bool
+    ) -> None:
         """Train, or go on where the run stopped."""
         if steps is not None and not 1 <= steps <= MOST_STEPS:
             raise ConfigError("The number of steps is out of range.", f"1 to {MOST_STEPS}")
@@ -155,7 +157,12 @@ class Desk:
     # -- the same in a terminal --
 
     def training_words(
-        self, *, steps: int | None = None, start: str = "", sample_text: str = "", anew: bool = False
+        self,
+        *,
+        steps: int | None = None,
+        start: str = "",
+        sample_text: str = "",
+        anew: bool = False,
     ) -> list[str]:
         """The command line of a training, behind `myxtts`."""
         given: list[tuple[str, Any]] = [

@@ -111,7 +111,8 @@ class Parts:
         number = min(max(1, asked.page), pages)
         shown = rows[(number - 1) * PER_PAGE : number * PER_PAGE]
         drawn = {
-            row.key: outline(self._desk.clips.sound(row)) if row.verdict.path else "" for row in shown
+            row.key: outline(self._desk.clips.sound(row)) if row.verdict.path else ""
+            for row in shown
         }
         counts = {show: len(clips.shown(show)) for show in ("all", "look", "dropped")}
         return {
@@ -154,5 +155,3 @@ class Parts:
                 text = ""
             texts.append((path.name, text[:300]))
         return texts
-
-

@@ -17,6 +17,7 @@ from myxtts.errors import ConfigError, DataError, MyXTTSError
 from myxtts.messages import Message
 from myxtts.text.languages import check_language
 
+
 class RefusedError(DataError):
     """What the studio itself refuses, in words that either language has."""
 
