@@ -149,7 +149,7 @@ def test_a_waveform_is_drawn_once_for_a_file(tmp_path):
 def jobs(tmp_path):
     found = Jobs(tmp_path)
     yield found
-    found.close("one")
+    found.stop("one")
 
 
 def wait_for(condition, seconds=20.0):
@@ -177,7 +177,8 @@ def test_a_process_outlives_the_server_and_is_found_and_stopped_by_the_next(jobs
     other = Jobs(tmp_path)
     assert other.look("one").state == "running"
     assert other.stop("one")
-    wait_for(lambda: other.look("one").state == "failed")
+    wait_for(lambda: jobs.look("one").state == "stopped")
+    wait_for(lambda: other.look("one").state == "stopped")
     assert not other.stop("one")
 
 
@@ -200,7 +201,7 @@ def test_a_training_that_a_terminal_started_is_found_by_its_lock(jobs, tmp_path)
     wait_for(lambda: "held" in jobs.look("one").said)
     assert trainer_in(run) == jobs.look("one").pid
     assert Jobs(tmp_path / "elsewhere").stop(TRAIN, run=run)
-    wait_for(lambda: jobs.look("one").state == "failed")
+    wait_for(lambda: jobs.look("one").state == "stopped")
     assert trainer_in(run) is None
 
 
@@ -240,7 +241,7 @@ def test_stop_is_a_signal_to_the_trainer(client, desk, monkeypatch):
         assert sent == [signal.SIGTERM]
         assert client.post("/do/train", json={"start": ""}).status_code == 400  # one at a time
     finally:
-        desk.jobs.close(TRAIN)
+        desk.jobs._started[TRAIN].terminate()
 
 
 def test_a_run_is_followed_and_so_is_the_one_begun_anew(client, desk):
@@ -258,8 +259,7 @@ def test_a_run_is_followed_and_so_is_the_one_begun_anew(client, desk):
 
 
 def test_what_cannot_be_said_is_refused_before_anything_starts(client, desk):
-    form = {"text": "Hello.", "voice": "base", "reference": "", "language": ""}
-    form |= {"speed": "1", "pitch": "0"}
+    form = {"text": "Hello.", "voice": "base", "reference": "", "speed": "1", "pitch": "0"}
     for odd in (
         {"text": " "},
         {"text": "x" * 6000},

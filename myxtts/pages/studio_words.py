@@ -71,6 +71,8 @@ PERSIAN = {
     "Cut what is new": "برش فایل‌های تازه",
     "At pauses, 1.5 to 12 seconds each. Your files stay as they are, and what you corrected stays corrected.": "در جای مکث‌ها، هر قطعه ۱٫۵ تا ۱۲ ثانیه. فایل‌های شما دست نمی‌خورند و هرچه اصلاح کرده‌اید می‌ماند.",
     "{} of {} recordings": "{} از {} فایل",
+    "Stop; it goes on from there later": "توقف؛ بعداً از همان‌جا ادامه پیدا می‌کند",
+    "Nothing is being cut.": "چیزی در حال برش نیست.",
     "The import has failed.": "برش ناموفق بود.",
     "clips to train on": "قطعه برای آموزش",
     "minutes": "دقیقه",

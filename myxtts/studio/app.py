@@ -145,6 +145,8 @@ class _Studio:
             return Response(status_code=404)
         try:
             done = await run_in_threadpool(what, given)
+        except OSError as error:
+            raise MyXTTSError(f"{error.strerror}: {error.filename}", "check the folder") from error
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, MyXTTSError):
                 raise
@@ -157,6 +159,7 @@ class _Studio:
             "language": lambda given: desk.project.set_language(_text(given, "language")),
             "remove": lambda given: desk.project.remove_recording(_text(given, "name")),
             "import": lambda given: desk.start_import(),
+            "stop-import": lambda given: desk.stop_import(),
             "write": lambda given: desk.clips.write(_text(given, "key"), _text(given, "text")),
             "drop": lambda given: desk.clips.drop(_text(given, "key"), dropped=True),
             "keep": lambda given: desk.clips.drop(_text(given, "key"), dropped=False),
@@ -171,7 +174,6 @@ class _Studio:
                 text=_text(given, "text"),
                 voice=_text(given, "voice"),
                 reference=_text(given, "reference"),
-                language=_text(given, "language"),
                 speed=float(given["speed"]),
                 pitch=float(given["pitch"]),
             ),

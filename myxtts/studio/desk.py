@@ -61,6 +61,11 @@ class Desk:
         words = ["-m", "myxtts.studio.importing", str(self.project.path), self.project.language]
         self.jobs.start(IMPORT, words, cwd=self.project.path)
 
+    def stop_import(self) -> None:
+        """Stop cutting; it goes on from there when it is started again."""
+        if not self.jobs.stop(IMPORT):
+            raise MyXTTSError("Nothing is being cut.", "reload the page")
+
     def start_training(
         self, *, steps: int | None, start: str, sample_text: str, anew: bool
     ) -> None:
@@ -81,9 +86,7 @@ class Desk:
         if not self.jobs.stop(TRAIN, run=self.project.run):
             raise MyXTTSError("Nothing is being trained.", "reload the page")
 
-    def say(
-        self, *, text: str, voice: str, reference: str, language: str, speed: float, pitch: float
-    ) -> str:
+    def say(self, *, text: str, voice: str, reference: str, speed: float, pitch: float) -> str:
         """Begin to speak; returns the name of the file to come."""
         if not SPEED[0] <= speed <= SPEED[1] or not PITCH[0] <= pitch <= PITCH[1]:
             raise ConfigError("Speed or pitch is out of range.", "a value the page offers")
@@ -94,7 +97,7 @@ class Desk:
             text=text,
             model=models[voice],
             references=tuple(str(path) for path in self.references(reference)),
-            language=language or None,
+            language=self.project.language,
             speed=speed,
             pitch_shift=pitch,
         )

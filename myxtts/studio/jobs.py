@@ -26,7 +26,8 @@ from myxtts.studio.project import write_whole
 
 LOG_TAIL = 4000  # bytes that are read of a log
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}  # the page shows the end of what a process printed
-State = Literal["none", "running", "done", "failed"]
+State = Literal["none", "running", "done", "stopped", "failed"]
+STOPPED = (-signal.SIGTERM, 128 + signal.SIGTERM)  # by the signal itself, or heeding it
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Jobs:
             code = mine.returncode
         said = self._said(name)
         if code is not None:
-            return Job("done" if code == 0 else "failed", pid, said)
+            return Job(_state_of(code), pid, said)
         return Job("running" if _lives(pid, created) else "failed", pid, said)
 
     def stop(self, name: str, *, run: Path | None = None) -> bool:
@@ -92,15 +93,6 @@ class Jobs:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
         return True
-
-    def close(self, *names: str) -> None:
-        """End these; the others go on."""
-        for name in names:
-            process = self._started.get(name)
-            if process is not None and process.poll() is None:
-                process.terminate()
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(10)
 
     def _wait(self, name: str, process: subprocess.Popen[bytes]) -> None:
         process.wait()
@@ -148,6 +140,12 @@ def trainer_in(run: Path) -> int | None:
     except psutil.Error:
         return None
     return pid if str((run / LOCK_FILE).resolve()) in held else None
+
+
+def _state_of(code: int) -> State:
+    if code == 0:
+        return "done"
+    return "stopped" if code in STOPPED else "failed"
 
 
 def _lives(pid: int, created: float) -> bool:

@@ -32,7 +32,7 @@ class Request:
     text: str
     model: str  # a folder, or "base"
     references: tuple[str, ...]
-    language: str | None
+    language: str  # of the text, where the voice knows it
     speed: float
     pitch_shift: float
     out: str
@@ -126,7 +126,7 @@ def _say(request: Request) -> float:
     chunks = synthesizer.stream(
         request.text,
         voice=synthesizer.listen_to_pieces(read_references(list(request.references))),
-        language=request.language,
+        language=_known(synthesizer.files, request.language),
         speed=request.speed,
         pitch_shift=request.pitch_shift,
     )
@@ -134,6 +134,11 @@ def _say(request: Request) -> float:
     seconds = write_audio(out, chunks, sample_rate=synthesizer.sample_rate)
     out.with_suffix(".txt").write_text(request.text, encoding="utf-8", errors="replace")
     return float(seconds)
+
+
+def _known(files: Any, language: str) -> str | None:
+    """The language if the voice heard it, else the voice's own."""
+    return language if language in files.languages else None
 
 
 def _load(model: str) -> Any:

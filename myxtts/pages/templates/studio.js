@@ -124,7 +124,6 @@ const studio = (() => {
     if (button && !sure(button)) return;
     const given = Object.fromEntries(new FormData(form));
     given.anew = button?.name === "anew";
-    if (form.id === "say") Object.assign(given, { language: "" });
     if (button) button.disabled = true;
     if (await send(form.dataset.action, given) && form.dataset.action === "train") button?.blur();
     if (button) button.disabled = false;
