@@ -194,8 +194,8 @@ def test_a_number_that_is_anothers_by_now_is_not_stopped(jobs, tmp_path):
 def test_a_training_that_a_terminal_started_is_found_by_its_lock(jobs, tmp_path):
     run = tmp_path / "run"
     hold = "import sys, time; from pathlib import Path; from myxtts.runs.lock import FolderLock\n"
-    hold += "lock = FolderLock(Path(sys.argv[1])); lock.take(); print('held', flush=True)
-"
+    hold += "lock = FolderLock(Path(sys.argv[1])); lock.take()\n"
+    hold += "print('held', flush=True)\n"
     hold += "time.sleep(60)"
     jobs.start("one", ["-c", hold, str(run)], cwd=Path(studio.__file__).parents[2])
     wait_for(lambda: "held" in jobs.look("one").said)

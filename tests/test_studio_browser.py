@@ -122,7 +122,7 @@ def test_clips_are_corrected_by_keyboard_alone(studio, open_page):
     page.keyboard.press("Control+A")
     page.keyboard.type("Corrected, by hand.")
     page.keyboard.press("Enter")
-    page.wait_for_function("document.activeElement.matches('.clips > li:nth-child(3)')")
+    page.wait_for_selector(".clips > li:nth-child(3):focus")
     page.keyboard.press("Enter")
     page.keyboard.type(" nothing of this")
     page.keyboard.press("Escape")
@@ -151,6 +151,7 @@ def test_two_windows_show_the_same_and_a_lost_server_is_said(studio, open_page):
     two.select_option("#language", "fa")
     one.reload()
     assert one.input_value("#language") == "fa"
+    one.wait_for_selector("#sentence:not(:empty)", timeout=60_000)
     assert re.search("[آ-ی]", one.inner_text("#sentence"))
     studio.stop()
     one.wait_for_selector("body.lost", timeout=20_000)
@@ -159,7 +160,7 @@ def test_two_windows_show_the_same_and_a_lost_server_is_said(studio, open_page):
 @pytest.mark.slow
 def test_a_script_is_read_into_the_microphone(studio, open_page):
     page = open_page(studio.address)
-    page.wait_for_function("document.getElementById('sentence').textContent")
+    page.wait_for_selector("#sentence:not(:empty)", timeout=60_000)
     text = page.inner_text("#sentence")
     page.click("#record")
     page.wait_for_selector("#microphone.recording")
@@ -196,9 +197,7 @@ def test_the_whole_way(tmp_path, open_page):
         project = server.desk.project
         page = open_page(server.address)
         page.set_input_files("#files", files)
-        page.wait_for_function(
-            "document.querySelectorAll('.files li').length === 42", timeout=60_000
-        )
+        page.locator(".files li").nth(41).wait_for(state="attached", timeout=60_000)
         page.reload()
         page.click("[data-action=import]")
         page.wait_for_selector(".clips > li", timeout=300_000)

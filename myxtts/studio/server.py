@@ -36,7 +36,7 @@ class StudioServer:
                 server_header=False,
                 lifespan="off",
                 ws="none",
-                timeout_graceful_shutdown=2,
+                timeout_graceful_shutdown=5,
             )
         )
 
