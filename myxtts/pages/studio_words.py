@@ -51,6 +51,7 @@ PERSIAN = {
     "Previous sentence": "جملهٔ قبلی",
     "Next sentence": "جملهٔ بعدی",
     "Sentence {} of {}, {} read": "جملهٔ {} از {}؛ {} جمله خوانده شده",
+    "One file, {} minutes": "یک فایل، {} دقیقه",
     "{} files, {} minutes": "{} فایل، {} دقیقه",
     "{} minutes": "{} دقیقه",
     "{} hours": "{} ساعت",
