@@ -27,7 +27,7 @@ from myxtts.studio.project import Project
 from myxtts.studio.waveforms import COLUMNS, outline
 from myxtts.text.languages import LANGUAGES
 from tests.studios import make_desk, visit, wave_bytes
-from tests.told_runs import half_a_run, started, write_events
+from tests.told_runs import event, half_a_run, started, write_events
 
 TEXTS = ("One two.", "", "Three four.")
 
@@ -224,8 +224,18 @@ def test_training_is_the_command_that_the_page_shows(client, desk, monkeypatch):
     assert words[words.index("--max-steps") + 1] == "30"
     assert words[words.index("--init-from") + 1] == "base"
     assert words[words.index("--sample-text") + 1] == "Hello you."
-    assert words[-1] == "--reset-training"
+    assert "--reset-training" not in words  # there is nothing to keep aside
     assert "myxtts train --train-data" in part(client, "train")
+    (desk.project.run / "checkpoints" / "step_00000050").mkdir(parents=True)
+    assert client.post("/do/train", json=form).is_success
+    assert asked[-1][1][-1] == "--reset-training"
+    assert client.post("/do/train", json=form | {"anew": False}).is_success
+    run = str(desk.project.run)
+    goes_on = ["train", "--resume", "--checkpoint-dir", run, "--max-steps", "30"]
+    assert asked[-1][1][2:] == goes_on
+    told = [started(host="elsewhere"), *half_a_run()[1:], event("ended", error="")]
+    write_events(desk.project.run, told)
+    assert desk.follow()[1].status in ("finished", "ended early")
     desk.project.data.joinpath("metadata.jsonl").unlink()
     assert client.post("/do/train", json=form).json()["problem"] == "There is no clip to train on."
 

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ pytest.importorskip("uvicorn", reason="uvicorn is not installed (the extra `stud
 pytest.importorskip("httpx2", reason="httpx2 is not installed")
 
 from myxtts.inference.voice_files import load_voice
+from myxtts.recordings.folder import ImportedClip, Origin, write_clips
 from myxtts.text import espeak
 from tests.browsers import MICROPHONE, fits, listen_for_complaints, start_browser
 from tests.studios import make_desk, running
@@ -204,7 +206,7 @@ def test_the_whole_way(tmp_path, open_page):
         page.wait_for_selector("[data-action=import]:enabled", timeout=60_000)
         correct_and_drop(page, project)
         page.fill("#steps", "30")
-        page.click("form[data-action=train] .primary")
+        page.click("form[data-action=train] button >> nth=0")
         page.wait_for_selector("[data-action=stop]", timeout=30_000)
         page.close()  # costs nothing
         page = open_page(server.address)
@@ -220,6 +222,43 @@ def test_the_whole_way(tmp_path, open_page):
         page.wait_for_selector("#export .command code", timeout=60_000)
     voice = load_voice(project.voice)
     assert voice.step == 30
+
+
+@pytest.mark.slow
+@needs_espeak
+@pytest.mark.timeout(900)
+def test_a_training_is_stopped_and_goes_on(tmp_path, open_page):
+    from myxtts.corpora.demo import make_demo_corpus
+
+    corpus = make_demo_corpus(tmp_path / "corpus", voices=1, sentences=80).folder
+    with running(tmp_path / "my voice") as server:
+        shutil.copytree(corpus / "wavs", server.desk.project.data / "wavs")
+        write_clips(server.desk.project.data, listed_in(corpus))
+        page = open_page(server.address)
+        page.fill("#steps", "2000")
+        page.click("form[data-action=train] button >> nth=0")
+        page.wait_for_selector("#train >> text=/Step [0-9,]+ of 2,000/", timeout=400_000)
+        page.click("[data-action=stop]")
+        stopped = page.wait_for_selector("#train >> text=/Stopped at step/", timeout=120_000)
+        step = int(re.search(r"step ([0-9,]+)", stopped.inner_text())[1].replace(",", ""))
+        assert 0 < step < 2000
+        page.reload()
+        page.click("#train >> text=Go on")
+        page.wait_for_selector("[data-action=stop]", timeout=30_000)
+        page.wait_for_selector("#listen >> text=running", timeout=400_000)
+        page.click("[data-action=stop]")
+        page.wait_for_selector("#train >> text=/Stopped at step/", timeout=200_000)
+        assert server.desk.follow()[1].step >= step
+
+
+def listed_in(corpus: Path) -> list[ImportedClip]:
+    rows = [line.split("|") for line in (corpus / "metadata.csv").read_text().splitlines()]
+    named = [(f"wavs/{Path(row[0]).stem}.wav", row[1]) for row in rows]
+    return [
+        ImportedClip(name, text, "ann", "en", Origin(name))
+        for name, text in named
+        if (corpus / name).is_file()
+    ]
 
 
 def gather(corpus: Path, folder: Path) -> list[Path]:

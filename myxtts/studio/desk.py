@@ -12,6 +12,7 @@ from myxtts.base import BASE, NONE
 from myxtts.config.commands import where_programs_are
 from myxtts.errors import ConfigError, DataError, MyXTTSError
 from myxtts.inference.export import export_voice
+from myxtts.messages import Message
 from myxtts.runs.checkpoints import CheckpointStore
 from myxtts.runs.folder import EVENTS_FILE
 from myxtts.runs.follow import NothingToldError, RunFollower
@@ -19,7 +20,7 @@ from myxtts.runs.view import RunView
 from myxtts.studio.clips import Clips
 from myxtts.studio.importing import PROGRESS_FILE, REPORT_FILE
 from myxtts.studio.jobs import Jobs, trainer_in
-from myxtts.studio.project import Project
+from myxtts.studio.project import Project, RefusedError
 from myxtts.studio.speaking import Speaker
 
 IMPORT, TRAIN = "import", "train"
@@ -78,8 +79,24 @@ class Desk:
             raise MyXTTSError("It is running already.", "wait until it ends, or stop it")
         if not self.clips.read().usable:
             raise DataError("There is no clip to train on.", "the steps before this one")
-        words = self.training_words(steps=steps, start=start, sample_text=sample_text, anew=anew)
+        if self.can_go_on and not anew:
+            self._must_have_steps_left(steps)
+            words = self.resuming_words(steps)
+        else:
+            words = self.training_words(
+                steps=steps, start=start, sample_text=sample_text, anew=anew and self.can_go_on
+            )
         self.jobs.start(TRAIN, ["-m", "myxtts", *words], cwd=self.project.path)
+
+    def _must_have_steps_left(self, steps: int | None) -> None:
+        followed = self.follow()
+        if followed is None or followed[1].status != "finished":
+            return
+        if steps is None or steps <= followed[1].step:
+            raise RefusedError(
+                Message("It has done all its {} steps.", (str(followed[1].step),)),
+                Message("more steps, or start anew"),
+            )
 
     def stop_training(self) -> None:
         """Ask the trainer to save and end."""
@@ -181,6 +198,11 @@ class Desk:
             words += [flag, str(value)] if value not in ("", None) else []
         return [*words, "--reset-training"] if anew else words
 
+    def resuming_words(self, steps: int | None = None) -> list[str]:
+        """The same of a run that goes on, with its own settings."""
+        words = ["train", "--resume", "--checkpoint-dir", str(self.project.run)]
+        return words if steps is None else [*words, "--max-steps", str(steps)]
+
     def typed(self, words: Sequence[str]) -> str:
         """A command as one types it."""
         return f"{where_programs_are()}myxtts {shlex.join(words)}"
@@ -191,7 +213,7 @@ class Desk:
         imported = ["data", "import", str(project.recordings), str(project.data)]
         return {
             IMPORT: self.typed([*imported, "--language", project.language]),
-            TRAIN: self.typed(self.training_words()),
+            TRAIN: self.typed(self.resuming_words() if self.can_go_on else self.training_words()),
             "listen": self.typed(["monitor", str(project.run)]),
             "export": self.typed(["export", str(project.run), str(project.voice)]),
         }
