@@ -181,14 +181,19 @@ def _listen(prepared: PreparedData, console: Any) -> list[Finding]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     with quiet_native_output():
+        from myxtts.recordings.listening import ClipListener
         from myxtts.recordings.sound_audit import audit_sound
 
+        ears = ClipListener()
     kept = sum(verdict.kept for verdict in prepared.verdicts)
     columns = ("listening", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("listening", total=kept)
         return audit_sound(
-            prepared.manifest, prepared.verdicts, on_clip=lambda: progress.advance(bar)
+            prepared.manifest,
+            prepared.verdicts,
+            on_clip=lambda: progress.advance(bar),
+            listener=ears,
         )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from myxtts.cli.output import Debug, echo, make_console, quiet_native_output, start_logging
+from myxtts.cli.output import Debug, echo, load_tensorflow, make_console, start_logging
 from myxtts.config.commands import where_programs_are
 from myxtts.messages import clock, harmless
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from myxtts.recordings.report import ImportProgress, ImportReport
 
 MOST_REFUSED = 20  # shown
+ALIGNED = ("subtitles", "texts")  # kinds whose texts are nearly always aligned, which takes a model
 
 
 def import_data(
@@ -51,12 +52,13 @@ def import_data(
     new. Exit code 0 if there is a clip to train on, 1 if none.
     """
     start_logging()
-    with quiet_native_output():  # of TensorFlow, should a text have to be aligned
-        from myxtts.recordings.importer import import_recordings
-        from myxtts.recordings.kinds import recognise_kind
+    from myxtts.recordings.importer import import_recordings
+    from myxtts.recordings.kinds import recognise_kind
 
     found, why = recognise_kind(source, kind)
     echo(f"{source} is read as {found}: {why}")
+    if found in ALIGNED:
+        load_tensorflow()
     from rich.progress import BarColumn, Progress, TextColumn
 
     columns = (BarColumn(), TextColumn("{task.description}"))

@@ -20,7 +20,8 @@ READABLE = (*EXTENSIONS, ".opus", ".aif", ".aiff", ".au")  # by libsndfile
 UNREADABLE = (".m4a", ".mp4", ".aac", ".wma", ".amr", ".webm", ".mkv", ".mov")
 BLOCK = 1 << 20  # samples read at once: hours are never in memory as floats
 MOST_HOURS = 12.0
-LEVEL_S = 0.005  # seconds between two levels
+LEVEL_HOP = 110  # samples between two levels
+LEVEL_S = LEVEL_HOP / SAMPLE_RATE  # exactly: a rounded 5 ms is off by a second after ten minutes
 _SMOOTH = 5  # levels that are averaged
 _FLOOR_DB = -100.0
 
@@ -64,9 +65,8 @@ def read_recording(path: Path) -> Wave:
 
 def levels(wave: Wave) -> Floats:
     """How loud it is every LEVEL_S seconds, in decibels of full scale, smoothed over 25 ms."""
-    size = int(LEVEL_S * SAMPLE_RATE)
-    padded = np.pad(wave, [0, -len(wave) % size]).astype(np.float32) / 32768.0
-    power = np.square(padded.reshape(-1, size)).mean(1)
+    padded = np.pad(wave, [0, -len(wave) % LEVEL_HOP]).astype(np.float32) / 32768.0
+    power = np.square(padded.reshape(-1, LEVEL_HOP)).mean(1)
     power = np.convolve(power, np.full(_SMOOTH, 1 / _SMOOTH), mode="same")
     return np.maximum(10.0 * np.log10(power + 1e-12), _FLOOR_DB).astype(np.float32)
 
@@ -74,4 +74,4 @@ def levels(wave: Wave) -> Floats:
 def _to_int16(samples: Floats) -> Wave:
     if not np.isfinite(samples).all():
         raise ValueError("it holds samples that are not numbers")
-    return np.clip(np.rint(samples * 32768.0), -32768, 32767).astype(np.int16)
+    return np.asarray(np.clip(np.rint(samples * 32768.0), -32768, 32767), np.int16)

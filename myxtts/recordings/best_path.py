@@ -98,8 +98,8 @@ def _pack(way: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     padded = np.zeros([-(-len(way) // 4) * 4], np.uint8)
     padded[: len(way)] = way
     four = padded.reshape(-1, 4)
-    packed: npt.NDArray[np.uint8] = four[:, 0] | four[:, 1] << 2 | four[:, 2] << 4 | four[:, 3] << 6
-    return packed
+    packed = four[:, 0] | four[:, 1] << 2 | four[:, 2] << 4 | four[:, 3] << 6
+    return np.asarray(packed, np.uint8)
 
 
 def _follow(

@@ -15,7 +15,8 @@ from myxtts.recordings.audio import LEVEL_S, Floats
 LEAST_S, MOST_S, BEST_S = 1.5, 11.8, 6.0  # of a clip; the longest fits training's 1024 mel frames
 EDGE_S = 0.25  # kept of a pause before and behind what is said
 LEAST_PAUSE_S = 0.15  # where nothing but loudness tells words apart
-REACH_S = 0.04  # into a word whose end may be heard early or late
+REACH_S = 0.12  # into a word whose end may be heard early or late
+REACH_DB = 100.0  # by which a place must be quieter for each second inside a word
 QUIET_DB = 6.0  # above the quietest point: still the same quiet place
 _LONG_PAUSE_S = 0.4  # longer ones are no better to cut at
 _PAUSE_WEIGHT, _LEVEL_WEIGHT, _LENGTH_WEIGHT, _TOO_SHORT = 2.0, 3.0, 1.0, 25.0
@@ -38,14 +39,21 @@ class Cut(NamedTuple):
     end: float
 
 
-def quietest(level: Floats, start: float, end: float) -> tuple[float, float, float]:
-    """The middle of the quietest place between two times, its level, and how long it is quiet."""
-    first = max(0, int(start / LEVEL_S))
-    last = min(len(level), max(first + 1, int(np.ceil(end / LEVEL_S))))
+def quietest(
+    level: Floats, start: float, end: float, *, reach: tuple[float, float] = (0.0, 0.0)
+) -> tuple[float, float, float]:
+    """The middle of the quietest place between two times, its level, and how long it is quiet.
+
+    `reach` is how far before and behind them it may also be, if it is much quieter there.
+    """
+    first = max(0, int((start - reach[0]) / LEVEL_S))
+    last = min(len(level), max(first + 1, int(np.ceil((end + reach[1]) / LEVEL_S))))
     if first >= last:
         return start, 0.0, 0.0
     inside = level[first:last]
-    best = int(inside.argmin())
+    times = (np.arange(first, last) + 0.5) * LEVEL_S
+    outside = np.maximum(0.0, np.maximum(start - times, times - end))
+    best = int((inside + REACH_DB * outside).argmin())
     lowest = float(inside[best])
     quiet = inside <= lowest + QUIET_DB
     left = right = best
@@ -54,7 +62,7 @@ def quietest(level: Floats, start: float, end: float) -> tuple[float, float, flo
     while right + 1 < len(quiet) and quiet[right + 1]:
         right += 1
     middle = (first + (left + right + 1) / 2) * LEVEL_S
-    return min(max(middle, start), end), lowest, (right + 1 - left) * LEVEL_S
+    return middle, lowest, (right + 1 - left) * LEVEL_S
 
 
 def cut_units(units: Sequence[Unit], level: Floats) -> list[Cut]:
@@ -70,8 +78,11 @@ def cut_units(units: Sequence[Unit], level: Floats) -> list[Cut]:
     costs = [0.0]
     speech, noise = np.percentile(level, [_SPEECH_DB, _NOISE_DB])
     for before, behind in pairwise(units):
-        start, end = _between(before, behind)
-        place, lowest, length = quietest(level, start, end)
+        reach = (
+            min(REACH_S, (before.end - before.start) / 2),
+            min(REACH_S, (behind.end - behind.start) / 2),
+        )
+        place, lowest, length = quietest(level, before.end, behind.start, reach=reach)
         loud = np.clip((lowest - noise) / max(speech - noise, 1.0), 0.0, 1.0)
         pause = max(behind.start - before.end, 0.0) if lowest < speech - 10.0 else 0.0
         pause = min(max(pause, length if lowest < speech - 20.0 else 0.0), _LONG_PAUSE_S)
@@ -119,13 +130,6 @@ def _parts(unit: Unit, level: Floats) -> list[Unit]:
     quarter = (unit.end - unit.start) / 4
     middle = quietest(level, unit.start + quarter, unit.end - quarter)[0]
     return _parts(Unit(unit.start, middle), level) + _parts(Unit(middle, unit.end), level)
-
-
-def _between(before: Unit, behind: Unit) -> tuple[float, float]:
-    """Where a cut between two units may lie: hardly inside either."""
-    start = max(before.end - REACH_S, (before.start + before.end) / 2)
-    end = min(behind.start + REACH_S, (behind.start + behind.end) / 2)
-    return (start, end) if start < end else (before.end, max(before.end, behind.start))
 
 
 def _clip(units: Sequence[Unit], places: Sequence[float], first: int, last: int) -> Cut:

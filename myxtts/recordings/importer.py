@@ -204,8 +204,11 @@ class _Import:
         usable = path.suffix.lower() in EXTENSIONS
         name = f"{WAVES}/{_slug(recording.name, self.number)}"
         if clip.wave is None and usable and not self.copy:
-            inside = os.path.relpath(os.path.realpath(path.parent), os.path.realpath(self.home))
-            if not inside.startswith(".."):
+            folder_of, home = map(os.path.realpath, (path.parent, self.home))
+            inside = os.path.relpath(folder_of, home)
+            # A file that is a link to elsewhere would be dropped as one that nobody meant.
+            own = os.path.dirname(os.path.realpath(path)) == folder_of
+            if own and not inside.startswith(".."):
                 self._make_link()
                 return os.path.normpath(f"{self.link}/{inside}/{path.name}")
         (folder / WAVES).mkdir(exist_ok=True)

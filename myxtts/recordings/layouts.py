@@ -11,6 +11,7 @@ from myxtts.data.list_forms import DEFAULT_SPEAKER
 from myxtts.data.list_lines import read_lines, split_line
 from myxtts.data.manifests import read_manifest
 from myxtts.data.verdicts import REMEDIES
+from myxtts.documents import read_bounded
 from myxtts.errors import DataError
 from myxtts.recordings.kinds import (
     SUBTITLES,
@@ -20,7 +21,7 @@ from myxtts.recordings.kinds import (
     common_voice_list,
     text_beside,
 )
-from myxtts.recordings.sources import Recording
+from myxtts.recordings.sources import Cue, Recording
 from myxtts.recordings.subtitles import read_subtitles
 
 MAX_TEXT_BYTES = 16 << 20
@@ -123,7 +124,8 @@ def _beside(endings: tuple[str, ...]) -> Callable[[Path, str], Iterator[Recordin
             if beside is not None and beside.suffix == ".txt":
                 yield _with_text(path, home, beside, speaker, language)
                 continue
-            cues, problem, remedy = (), "", ""
+            cues: tuple[Cue, ...] = ()
+            problem = remedy = ""
             try:
                 cues = read_subtitles(beside) if beside is not None else ()
             except DataError as error:
@@ -150,12 +152,10 @@ def _with_text(path: Path, home: Path, written: Path, speaker: str, language: st
 
 def _read_text(path: Path) -> str:
     try:
-        if path.stat().st_size > MAX_TEXT_BYTES:
-            raise DataError(f"{path} is larger than {MAX_TEXT_BYTES >> 20} MB.", "split it")
-        return path.read_text(encoding="utf-8-sig")
+        return read_bounded(path, max_bytes=MAX_TEXT_BYTES).decode("utf-8-sig")
     except FileNotFoundError as error:
         raise DataError(f"{path.name} is missing.", "write what is said into it") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read: {error}", "save it as UTF-8") from error
 
 

@@ -23,6 +23,9 @@ SPEECH_DB = 30.0  # below the loudest: still speech
 DECAY_DB = 25.0  # how far sound must fall for its speed to be told
 FINGERPRINT = 12  # moments of a clip that are compared
 LEAST_SPREAD = 0.2
+OTHERS = 3  # texts of clips as long as one, to compare its own with
+PITCH_WEIGHT = 2.0  # against the shape of the spectrum, for telling people apart
+_NO_WAY = -1e3
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class HeardClip:
     """One clip, listened to."""
 
     number: int  # of the clips given
-    fit: float  # per frame and band: how much better its text fits than another clip's
+    fit: float  # per frame and band: how much better its text fits than other clips'
     voice: Floats  # who speaks: a vector, comparable with those of other clips
     echo: float | None  # seconds until sound has died away by 60 dB; None where it never fell
     fingerprint: Floats
@@ -92,11 +95,11 @@ class ClipListener:
         voice = self._listener.voice_of([part])
         timbre = mels[~quiet].mean(0)
         pitch = float(voice.log_pitch.numpy()[0])
-        vector = np.concatenate([_cepstrum(timbre), [pitch]]).astype(np.float32)
+        vector = np.concatenate([_cepstrum(timbre), [PITCH_WEIGHT * pitch]]).astype(np.float32)
         return _Clip(number, mels, quiet, ids[:LONGEST], vector, decay_time(level))
 
     def _fits(self, clips: list[_Clip], language: str, pieces: list[Wave]) -> list[float]:
-        """How much better each clip's own text fits than that of the clip nearest in length."""
+        """How much better each clip's own text fits than the best of those of clips as long."""
         is_sound = sounding(self._listener.tokenizer.symbols)
         means = self._listener.expect(
             [clip.ids for clip in clips], language, self._listener.voice_of(pieces)
@@ -120,17 +123,26 @@ class ClipListener:
         off = np.concatenate(residuals)
         shift, spread = off.mean(0), np.maximum(off.std(0), LEAST_SPREAD)
         order = sorted(range(len(clips)), key=lambda i: len(clips[i].mels))
-        other = dict(zip(order, order[1:] + order[-2:-1], strict=False))
-        fits = []
-        for i, clip in enumerate(clips):
-            mels, silence = (clip.mels - shift) / spread, (silences[i] - shift) / spread
-            scores = []
-            for which in (i, other.get(i, i)):
-                mean, optional = states[which]
-                found = best_path(mels, mean / spread, optional, silence)
-                scores.append(-np.inf if found is None else float(found[1].mean()))
-            fits.append((scores[0] - scores[1]) / mels.shape[1])
-        return fits
+        found_fits = []
+        for place, i in enumerate(order):
+            first = max(0, min(place - OTHERS // 2, len(order) - OTHERS - 1))
+            others = [j for j in order[first : first + OTHERS + 1] if j != i]
+            mels, silence = (clips[i].mels - shift) / spread, (silences[i] - shift) / spread
+            own, *foreign = (_score(mels, *states[j], spread, silence) for j in (i, *others))
+            found_fits.append((i, (own - max(foreign, default=own)) / mels.shape[1]))
+        return [fit for _, fit in sorted(found_fits)]
+
+
+def _score(
+    mels: Floats,
+    means: Floats,
+    optional: npt.NDArray[np.bool_],
+    spread: Floats,
+    silence: Floats,
+) -> float:
+    """The mean log-likelihood of a clip's frames, if it said a text; very low if it cannot."""
+    found = best_path(mels, means / spread, optional, silence)
+    return _NO_WAY if found is None else float(found[1].mean())
 
 
 def decay_time(level: Floats) -> float | None:
