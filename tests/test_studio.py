@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import signal
 import sys
@@ -21,9 +22,10 @@ from myxtts.pages import data_words, page, studio_words, words
 from myxtts.pages.studio import SPOKEN_BY_SCRIPTS, studio_page
 from myxtts.runs.lock import FolderLock
 from myxtts.studio.desk import TRAIN, VOICE_NAMES
+from myxtts.studio.hearing import FINDINGS_FILE, OF_A_CLIP
 from myxtts.studio.jobs import Jobs, trainer_in
 from myxtts.studio.plan import plan_training
-from myxtts.studio.project import Project
+from myxtts.studio.project import Project, write_whole
 from myxtts.studio.waveforms import COLUMNS, outline
 from myxtts.text.languages import LANGUAGES
 from tests.studios import make_desk, visit, wave_bytes
@@ -116,6 +118,21 @@ def test_a_text_is_corrected_and_a_clip_left_out_and_taken_in(client, desk):
     assert client.post("/do/keep", json={"key": keys[0]}).is_success
     assert [row.state for row in desk.clips.read().rows] == ["good", "good", "good"]
     assert client.post("/do/write", json={"key": "gone", "text": "x"}).status_code == 400
+
+
+def test_what_was_heard_is_told_until_the_text_is_corrected(client, desk):
+    wrong = {"what": "wrong text", "english": "{} clips say it.", "values": ["1"], "say": []}
+    wrong |= {"clips": ["wavs/000.wav"], "remedy": "listen to them"}
+    found = {"findings": [wrong], "texts": {"wavs/000.wav": TEXTS[0]}}
+    write_whole(desk.project.own / FINDINGS_FILE, json.dumps(found).encode())
+    assert "1 clips say it." in part(client, "hearing")
+    assert [row.state for row in desk.clips.read().rows] == ["look", "look", "good"]
+    assert "It may say something else" in part(client, "clips", show="look")
+    key = desk.clips.read().rows[0].key
+    assert client.post("/do/write", json={"key": key, "text": "Now it is right."}).is_success
+    assert [row.state for row in desk.clips.read().rows] == ["good", "look", "good"]
+    write_whole(desk.project.own / FINDINGS_FILE, b'{"findings": [{}, 7]}')
+    assert desk.clips.read().findings == []
 
 
 def test_the_command_line_corrects_the_same(run_command, desk):
@@ -318,7 +335,12 @@ def test_only_what_changed_is_sent_again(client):
 
 def test_every_word_the_studio_says_has_its_persian():
     known = {key for room in (page, words, data_words, studio_words) for key in room.PERSIAN}
-    said = {*SPOKEN_BY_SCRIPTS.values(), *LANGUAGES.values(), *VOICE_NAMES.values()}
+    said = {
+        *SPOKEN_BY_SCRIPTS.values(),
+        *LANGUAGES.values(),
+        *VOICE_NAMES.values(),
+        *OF_A_CLIP.values(),
+    }
     for path in Path(studio.__file__).parent.glob("*.py"):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(call, ast.Call):

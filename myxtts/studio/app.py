@@ -160,6 +160,7 @@ class _Studio:
             "remove": lambda given: desk.project.remove_recording(_text(given, "name")),
             "import": lambda given: desk.start_import(),
             "stop-import": lambda given: desk.stop_import(),
+            "hear": lambda given: desk.start_hearing(),
             "write": lambda given: desk.clips.write(_text(given, "key"), _text(given, "text")),
             "drop": lambda given: desk.clips.drop(_text(given, "key"), dropped=True),
             "keep": lambda given: desk.clips.drop(_text(given, "key"), dropped=False),

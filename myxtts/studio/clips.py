@@ -27,6 +27,7 @@ from myxtts.recordings.folder import (
     read_clips,
     read_dropped,
 )
+from myxtts.studio.hearing import FINDINGS_FILE, read_findings
 from myxtts.studio.project import Project, RefusedError
 
 PER_PAGE = 12
@@ -67,6 +68,7 @@ class ClipList:
 
     rows: tuple[ClipRow, ...] = ()
     problem: MyXTTSError | None = None
+    findings: Sequence[tuple[Message, str, Sequence[str]]] = ()  # remedies, sentences to record
 
     def shown(self, show: Show) -> tuple[ClipRow, ...]:
         """Those of one kind."""
@@ -134,7 +136,8 @@ class Clips:
             (drop_clip if dropped else keep_clip)(self._project.data, row.clip.audio)
 
     def _now(self) -> object:
-        return tuple(_stamp(self._project.data / name) for name in LISTS)
+        heard = _stamp(self._project.own / FINDINGS_FILE)
+        return heard, *(_stamp(self._project.data / name) for name in LISTS)
 
     def _judge(self) -> ClipList:
         folder = self._project.data
@@ -147,6 +150,7 @@ class Clips:
         except MyXTTSError as error:
             return ClipList(problem=error)
         sounds = _listen([*listed, *dropped], folder)
+        findings, warned = read_findings(self._project)
         found, problem = {}, None
         try:
             if any(clip.text for clip in listed):
@@ -162,8 +166,12 @@ class Clips:
             for clip in listed
         ]
         rows += [_row(clip, None, sounds[clip.audio]) for clip in dropped]
+        rows = [
+            replace(row, warnings=(*row.warnings, *warned.get((row.clip.audio, row.clip.text), ())))
+            for row in rows
+        ]
         rows.sort(key=lambda row: (row.clip.origin.file, row.clip.origin.start, row.clip.audio))
-        return ClipList(tuple(rows), problem)
+        return ClipList(tuple(rows), problem, findings)
 
 
 def _listen(clips: Sequence[ImportedClip], folder: Path) -> dict[str, Verdict]:

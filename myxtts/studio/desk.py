@@ -18,12 +18,13 @@ from myxtts.runs.folder import EVENTS_FILE
 from myxtts.runs.follow import NothingToldError, RunFollower
 from myxtts.runs.view import RunView
 from myxtts.studio.clips import Clips
+from myxtts.studio.hearing import PROGRESS_FILE as HEARING_FILE
 from myxtts.studio.importing import PROGRESS_FILE, REPORT_FILE
 from myxtts.studio.jobs import Jobs, trainer_in
 from myxtts.studio.project import Project, RefusedError
 from myxtts.studio.speaking import Speaker
 
-IMPORT, TRAIN = "import", "train"
+IMPORT, HEAR, TRAIN = "import", "hear", "train"
 MOST_STEPS = 1_000_000
 MOST_REFERENCES = 3  # clips that a voice is heard from: three were better than one
 SPEED, PITCH = (0.5, 2.0), (-12.0, 12.0)
@@ -66,6 +67,14 @@ class Desk:
         """Stop cutting; it goes on from there when it is started again."""
         if not self.jobs.stop(IMPORT):
             raise MyXTTSError("Nothing is being cut.", "reload the page")
+
+    def start_hearing(self) -> None:
+        """Listen to every clip, and say what is wrong with it."""
+        if not self.clips.read().usable:
+            raise DataError("There is no clip yet.", "the steps before this one")
+        (self.project.own / HEARING_FILE).unlink(missing_ok=True)
+        words = ["-m", "myxtts.studio.hearing", str(self.project.path)]
+        self.jobs.start(HEAR, words, cwd=self.project.path)
 
     def start_training(
         self, *, steps: int | None, start: str, sample_text: str, anew: bool
@@ -213,6 +222,9 @@ class Desk:
         imported = ["data", "import", str(project.recordings), str(project.data)]
         return {
             IMPORT: self.typed([*imported, "--language", project.language]),
+            HEAR: self.typed(
+                ["data", "check", str(project.data), "--language", project.language, "--listen"]
+            ),
             TRAIN: self.typed(self.resuming_words() if self.can_go_on else self.training_words()),
             "listen": self.typed(["monitor", str(project.run)]),
             "export": self.typed(["export", str(project.run), str(project.voice)]),

@@ -16,7 +16,8 @@ from myxtts.pages.studio import part, whole_page
 from myxtts.pages.voice import served, voice_section
 from myxtts.pipeline.hardware import HARDWARE, Card
 from myxtts.studio.clips import PER_PAGE, ClipList, Show
-from myxtts.studio.desk import IMPORT, TRAIN, VOICE_NAMES, Desk
+from myxtts.studio.desk import HEAR, IMPORT, TRAIN, VOICE_NAMES, Desk
+from myxtts.studio.hearing import PROGRESS_FILE as HEARING_FILE
 from myxtts.studio.importing import REPORT_FILE, read_progress
 from myxtts.studio.plan import plan_training
 from myxtts.studio.steps import Facts, steps_of
@@ -78,6 +79,8 @@ class Parts:
             "recordings": {"report": read_progress(project, REPORT_FILE)},
             "importing": {"progress": read_progress(project)}
             | {"report": read_progress(project, REPORT_FILE)},
+            "hearing": {"hearing": desk.jobs.look(HEAR), "clips": facts.clips}
+            | {"progress": read_progress(project, HEARING_FILE)},
             "clips": self._clips(facts.clips, asked),
             "train": self._train(facts),
             "listen": self._listen(page, facts),
