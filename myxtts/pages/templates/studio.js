@@ -140,6 +140,20 @@ const studio = (() => {
     await soon("clips");
   });
 
+  // -- where one is --
+
+  const steps = [...document.querySelectorAll(".step")];
+  const mark = () => {
+    const here = steps.findLast((step) => step.getBoundingClientRect().top < innerHeight / 3) ?? steps[0];
+    for (const link of document.querySelectorAll("nav a")) {
+      if (link.hash === `#${here.id}`) link.setAttribute("aria-current", "step");
+      else link.removeAttribute("aria-current");
+    }
+  };
+  document.addEventListener("scroll", mark, { passive: true });
+  document.addEventListener("replaced", mark);
+  mark();
+
   // -- uploads --
 
   const drop = document.getElementById("drop"), files = document.getElementById("files");
