@@ -18,6 +18,7 @@ from myxtts.studio.importing import EVERY_S, read_progress
 from myxtts.studio.project import Project, write_whole
 
 PROGRESS_FILE, FINDINGS_FILE = "hearing-progress.json", "findings.json"
+Told = tuple[Message, str, Sequence[str]]  # what was found, its remedy, sentences to record
 OF_A_CLIP = {
     "wrong text": "It may say something else than its text",
     "same audio": "It sounds the same as another clip",
@@ -73,13 +74,14 @@ def _listen(project: Project) -> dict[str, Any]:
     }
 
 
-def read_findings(project: Project) -> tuple[list[tuple[Message, str, Sequence[str]]], Any]:
+def read_findings(project: Project) -> tuple[list[Told], dict[tuple[str, str], list[str]]]:
     """What was found, what to do about it and sentences to record; and warnings of single clips.
 
     The last are by audio and text: whoever corrects a text is warned of the old one no more.
     """
     found = read_progress(project, FINDINGS_FILE)
-    told, warnings = [], {}
+    told: list[Told] = []
+    warnings: dict[tuple[str, str], list[str]] = {}
     try:
         for each in found.get("findings", []):
             detail = Message(str(each["english"]), tuple(map(str, each["values"])))
