@@ -40,7 +40,7 @@ def test_rare_sounds_come_with_sentences_that_hold_them():
     assert "data script" in sounds.remedy
     from myxtts.recordings.sounds import count_sounds, needed_sounds
 
-    missing = needed_sounds("en") - set(count_sounds(["The cat sat on the mat."], "en"))
+    missing = set(needed_sounds("en")) - set(count_sounds(["The cat sat on the mat."], "en"))
     assert missing & set(count_sounds(sounds.say, "en"))
 
 

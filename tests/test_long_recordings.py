@@ -108,3 +108,22 @@ def test_a_text_of_something_else_is_refused_where_it_does_not_fit(spoken, tmp_p
     report = import_recordings(tmp_path / "in", tmp_path / "out", language="en")
     assert report.clips == 0
     assert "does not fit" in report.refused[0].reason
+
+
+def test_listening_finds_a_wrong_text_and_a_copy(tmp_path, run_command):
+    from myxtts.recordings.sound_audit import audit_sound
+
+    rows = []
+    (tmp_path / "wavs").mkdir()
+    for number, sentence in enumerate([*SENTENCES, SENTENCES[0]]):
+        name = f"c{number}.{'flac' if number % 2 else 'wav'}"
+        soundfile.write(tmp_path / "wavs" / name, speak_clip(sentence, DEMO_VOICES[0]), SAMPLE_RATE)
+        said = "Nobody ever talked about cheese." if number == 3 else sentence
+        rows.append(f"{name}|{said}\n")
+    (tmp_path / "metadata.csv").write_text("".join(rows))
+    manifest = read_manifest(tmp_path)
+    found = audit_sound(manifest, check_clips(manifest, max_seconds=12.0))
+    assert {f.what: f.clips for f in found} == {
+        "wrong text": ("c3.flac",),
+        "same audio": ("c7.flac",),
+    }

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from myxtts.features.audio import HOP, REFERENCE_SAMPLES, SAMPLE_RATE
 from myxtts.recordings.best_path import best_path
-from myxtts.recordings.listener import LONGEST, Floats, Listener, Wave
+from myxtts.recordings.listener import LONGEST, Floats, Listener, Wave, base_listener
 from myxtts.text.tokenizers import BEGIN_ID, END_ID
 
 FRAME_S = HOP / SAMPLE_RATE
@@ -54,7 +54,7 @@ class Aligner:
     """Finds the words of texts in recordings. One for many recordings: it loads the base voice."""
 
     def __init__(self, listener: Listener | None = None) -> None:
-        self.listener = listener or Listener()
+        self.listener = listener or base_listener()
 
     def align(
         self, wave: Wave, words: Sequence[str], language: str, *, speech: npt.NDArray[np.bool_]

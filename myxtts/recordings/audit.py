@@ -90,7 +90,7 @@ def _sounds(manifest: Manifest, kept: Sequence[int]) -> Iterable[Finding]:
         counts, needed = count_sounds(said, language), needed_sounds(language)
         rare = sorted(
             (sound for sound in needed if counts[sound] < OFTEN_ENOUGH),
-            key=lambda sound: (counts[sound], sound),
+            key=lambda sound: (counts[sound], needed[sound]),
         )
         shown = ", ".join(f"{sound} ({counts[sound]})" for sound in rare[:SHOWN_SOUNDS])
         values = (LANGUAGES[language], str(len(needed) - len(rare)), str(len(needed)))

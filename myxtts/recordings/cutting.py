@@ -19,7 +19,7 @@ REACH_S = 0.12  # into a word whose end may be heard early or late
 REACH_DB = 100.0  # by which a place must be quieter for each second inside a word
 QUIET_DB = 6.0  # above the quietest point: still the same quiet place
 _LONG_PAUSE_S = 0.4  # longer ones are no better to cut at
-_PAUSE_WEIGHT, _LEVEL_WEIGHT, _LENGTH_WEIGHT, _TOO_SHORT = 2.0, 3.0, 1.0, 25.0
+_PAUSE_WEIGHT, _LEVEL_WEIGHT, _LENGTH_WEIGHT, _TOO_SHORT = 2.0, 3.0, 2.0, 25.0
 _SPEECH_DB, _NOISE_DB = 75, 5  # percentiles of the levels
 
 
@@ -87,7 +87,9 @@ def cut_units(units: Sequence[Unit], level: Floats) -> list[Cut]:
         pause = max(behind.start - before.end, 0.0) if lowest < speech - 10.0 else 0.0
         pause = min(max(pause, length if lowest < speech - 20.0 else 0.0), _LONG_PAUSE_S)
         places.append(place)
-        costs.append(_LEVEL_WEIGHT * float(loud) - _PAUSE_WEIGHT * pause / _LONG_PAUSE_S)
+        # Never less than nothing, or more cuts would always be better.
+        short = 1.0 - pause / _LONG_PAUSE_S
+        costs.append(_LEVEL_WEIGHT * float(loud) + _PAUSE_WEIGHT * short)
     places.append(min(seconds, units[-1].end + EDGE_S))
     costs.append(0.0)
     cheapest, came = [0.0], [0]

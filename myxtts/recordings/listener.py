@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +27,14 @@ BATCH = 16  # texts
 LONGEST = 256  # tokens of a text
 
 
+@cache
+def base_listener() -> Listener:
+    """The one listener of a process: making it takes seconds."""
+    return Listener()
+
+
 class Listener:
-    """Holds the base voice; making it loads TensorFlow's model, about a second."""
+    """Holds the base voice, or another."""
 
     def __init__(self, voice: str = BASE) -> None:
         self._synthesizer = Synthesizer.load(voice)

@@ -17,7 +17,7 @@ from myxtts.features.audio import HOP, REFERENCE_SAMPLES, SAMPLE_RATE, num_frame
 from myxtts.recordings.aligner import Piece, make_states, sounding
 from myxtts.recordings.audio import LEVEL_S, levels
 from myxtts.recordings.best_path import best_path
-from myxtts.recordings.listener import LONGEST, Floats, Listener, Wave
+from myxtts.recordings.listener import LONGEST, Floats, Listener, Wave, base_listener
 
 SPEECH_DB = 30.0  # below the loudest: still speech
 DECAY_DB = 25.0  # how far sound must fall for its speed to be told
@@ -53,7 +53,7 @@ class ClipListener:
     """Listens to the clips of one speaker at a time."""
 
     def __init__(self, listener: Listener | None = None) -> None:
-        self._listener = listener or Listener()
+        self._listener = listener or base_listener()
 
     def hear(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 
 from myxtts.corpora.base_texts import sentences_of
 from myxtts.text import espeak
@@ -17,15 +17,16 @@ _TIES = frozenset("\u0361\u035c")
 SILENT = frozenset(" ,.?!;:-_|‖")
 
 
-def sounds_of(text: str, language: str) -> list[str]:
+@lru_cache(maxsize=1 << 15)
+def sounds_of(text: str, language: str) -> tuple[str, ...]:
     """The sounds of a text in order, a letter of IPA with its marks each; without espeak, letters.
 
     A gap between words is a space, so that what begins and ends words can be told.
     """
     if not espeak.is_available():
         letters = normalize_text(text, language).lower()
-        return [c if c.isalpha() else " " for c in letters if c.isalpha() or c.isspace()]
-    return split_sounds(_reader().transcribe(text, language))
+        return tuple(c if c.isalpha() else " " for c in letters if c.isalpha() or c.isspace())
+    return tuple(split_sounds(_reader().transcribe(text, language)))
 
 
 def split_sounds(said: str) -> list[str]:
@@ -61,13 +62,14 @@ def count_sounds(texts: Iterable[str], language: str) -> Counter[str]:
 
 
 @cache
-def needed_sounds(language: str) -> frozenset[str]:
-    """What a voice of a language must be able to say: all that its built-in sentences say twice.
+def needed_sounds(language: str) -> dict[str, int]:
+    """What a voice of a language must be able to say, the rarest first, with how usual it is.
 
-    Those were written to hold every sound of it; what is said once may be a foreign word's.
+    It is all that the built-in sentences say twice: those were written to hold every sound of
+    their language, and what is said once may be a foreign word's.
     """
     counts = count_sounds(sentences_of(language), language)
-    return frozenset(sound for sound, times in counts.items() if times > 1)
+    return {sound: times for sound, times in reversed(counts.most_common()) if times > 1}
 
 
 @cache
