@@ -21,6 +21,7 @@ from myxtts.cli.monitor import monitor
 from myxtts.cli.plan import plan
 from myxtts.cli.profile import profile
 from myxtts.cli.setting_flags import GroupedCommand
+from myxtts.cli.studio import studio
 from myxtts.cli.synthesize import synthesize
 from myxtts.cli.train import train
 from myxtts.cli.validate import validate
@@ -41,6 +42,7 @@ app.command(cls=GroupedCommand)(validate)
 app.command()(demo)
 app.command(cls=GroupedCommand)(profile)
 app.command(cls=GroupedCommand)(plan)
+app.command()(studio)
 app.command()(monitor)
 app.command()(synthesize)
 app.command()(export)

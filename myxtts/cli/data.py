@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from myxtts.cli.data_correct import correct
 from myxtts.cli.data_findings import print_findings
 from myxtts.cli.data_import import import_data
 from myxtts.cli.data_script import script
@@ -32,6 +33,7 @@ app = typer.Typer(
 app.command("import")(import_data)
 app.command()(script)
 app.command()(text)
+app.command()(correct)
 
 NAME_LENGTH = 40
 MOST_SPEAKERS = 8

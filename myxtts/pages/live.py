@@ -52,7 +52,7 @@ def serve(follower: RunFollower, *, port: int, lang: Language = "en") -> Iterato
 def live_page(page: Page, name: str, history: RunHistory, view: RunView, *, run: Path) -> str:
     """The page as it is first sent."""
     title = page.say("Live view of {}", name)
-    values = _values(page, history, view)
+    values = live_values(page, history, view)
     voice = voice_section(page, run, served)
     poll_ms = int(1000 * POLL_S)
     return render(page, "live.html", title=title, poll_ms=poll_ms, voice=voice, **values)
@@ -60,10 +60,11 @@ def live_page(page: Page, name: str, history: RunHistory, view: RunView, *, run:
 
 def live_part(page: Page, history: RunHistory, view: RunView) -> str:
     """The part that changes."""
-    return render(page, "live_run.html", **_values(page, history, view))
+    return render(page, "live_run.html", **live_values(page, history, view))
 
 
-def _values(page: Page, history: RunHistory, view: RunView) -> dict[str, Any]:
+def live_values(page: Page, history: RunHistory, view: RunView) -> dict[str, Any]:
+    """What `live_run.html` shows."""
     about = [Message(view.status), Message(view.mode), Message("{}", (view.error,))]
     if view.elapsed_s is not None:
         about.append(Message("{} of training", (clock(view.elapsed_s),)))

@@ -14,6 +14,7 @@ from myxtts.data.list_lines import read_lines
 from myxtts.errors import DataError
 
 LIST_NAME = "metadata.jsonl"
+DROPPED_NAME = "dropped.jsonl"  # what people took out, to be able to take it in again
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,16 @@ def clip_from_row(row: dict[str, Any]) -> ImportedClip:
 
 def read_clips(folder: Path) -> list[ImportedClip]:
     """Every clip of an imported folder, in order."""
-    path = folder / LIST_NAME
+    return _read(folder / LIST_NAME)
+
+
+def read_dropped(folder: Path) -> list[ImportedClip]:
+    """Every clip that was taken out by hand."""
+    path = folder / DROPPED_NAME
+    return _read(path) if path.is_file() else []
+
+
+def _read(path: Path) -> list[ImportedClip]:
     clips = []
     for line in read_lines(path):
         try:
@@ -75,9 +85,9 @@ def read_clips(folder: Path) -> list[ImportedClip]:
     return clips
 
 
-def write_clips(folder: Path, clips: Iterable[ImportedClip]) -> None:
+def write_clips(folder: Path, clips: Iterable[ImportedClip], name: str = LIST_NAME) -> None:
     """Write the list anew, whole or not at all."""
-    write_whole(folder / LIST_NAME, "".join(f"{clip.to_json()}\n" for clip in clips))
+    write_whole(folder / name, "".join(f"{clip.to_json()}\n" for clip in clips))
 
 
 def change_text(folder: Path, audio: str, text: str) -> None:
@@ -92,7 +102,19 @@ def drop_clip(folder: Path, audio: str) -> None:
     """Take a clip out of the list; its file stays, and a later import does not bring it back."""
     clips = read_clips(folder)
     _must_know(folder, audio, clips)
+    dropped = [clip for clip in read_dropped(folder) if clip.audio != audio]
+    dropped += [clip for clip in clips if clip.audio == audio]
+    write_clips(folder, dropped, DROPPED_NAME)  # first: a clip may be in both, never in none
     write_clips(folder, [clip for clip in clips if clip.audio != audio])
+
+
+def keep_clip(folder: Path, audio: str) -> None:
+    """Take a clip in again that was taken out."""
+    dropped, clips = read_dropped(folder), read_clips(folder)
+    _must_know(folder, audio, dropped)
+    if not any(clip.audio == audio for clip in clips):
+        write_clips(folder, [*clips, *(clip for clip in dropped if clip.audio == audio)])
+    write_clips(folder, [clip for clip in dropped if clip.audio != audio], DROPPED_NAME)
 
 
 def _must_know(folder: Path, audio: str, clips: Iterable[ImportedClip]) -> None:
