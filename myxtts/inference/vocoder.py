@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from myxtts.errors import ConfigError
 from myxtts.features.audio import FFT, HOP, NUM_MELS, SAMPLE_RATE
-from myxtts.features.mels import LOG_FLOOR
+from myxtts.features.filters import LOG_FLOOR
 from myxtts.inference.speaker import Vocoder
 from myxtts.inference.vocoder_tables import (
     BREATH_BINS,

@@ -87,7 +87,7 @@ def _field(fields: Mapping[str, Any], name: str, kind: type, default: Any) -> An
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         names = {str: "a string", float: "a number", int: "a whole number", bool: "true or false"}
         raise DataError(f'"{name}" is no {kind.__name__}.', names[kind])
-    if kind is int and not 0 <= value < 2**31:
+    if isinstance(value, int) and kind is int and not 0 <= value < 2**31:
         raise DataError(f'"{name}" is out of range.', "from 0 to 2147483647")
     return value
 

@@ -183,7 +183,7 @@ class _Talk:
         credit = Attribution(name="MyXTTS", url=HOMEPAGE)
         catalog = self._studio.catalog
         many = len(catalog.models) > 1
-        about = {"attribution": credit, "installed": True, "version": __version__}
+        about: dict[str, Any] = {"attribution": credit, "installed": True, "version": __version__}
         voices = [
             TtsVoice(
                 name=f"{model}/{voice}" if many else voice,

@@ -121,7 +121,7 @@ def _read_voice(saved: Mapping[str, Any]) -> HeardVoice:
         np.array([saved["log_pitch"]], np.float32),
         np.array(saved["spectrum"], np.float32),
     )
-    if not all(np.isfinite(part).all() for part in voice):
+    if not all(np.isfinite(np.asarray(part)).all() for part in voice):
         raise ValueError("a voice in it is not finite")
     return voice
 

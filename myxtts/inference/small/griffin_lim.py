@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +34,7 @@ from myxtts.inference.vocoder_tables import (
 )
 
 Floats = npt.NDArray[np.float32]
-Spectra = npt.NDArray[np.complex64]
+Spectra = npt.NDArray[Any]  # complex64; NumPy's own types do not know that it can transform them
 
 
 class SmallGriffinLim:
@@ -89,7 +90,7 @@ class SmallGriffinLim:
     ) -> Spectra:
         """The rounds; all arrays are made once, since making them takes as long as the sums."""
         filters, shares = mel_filters(), mel_shares()
-        frames = np.empty([len(spectrum), INNER_FFT], np.float32)
+        frames: Any = np.empty([len(spectrum), INNER_FFT], np.float32)
         hops, before = np.empty_like(scale), np.empty_like(scale)
         moved, level = np.empty_like(spectrum), np.empty_like(magnitude)
         ratio, gain = np.empty_like(magnitude), np.empty_like(wanted)

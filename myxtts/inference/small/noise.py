@@ -19,7 +19,8 @@ def flow_noise(seed: int, frames: int) -> npt.NDArray[np.float32]:
     count = frames * NUM_MELS
     angle = _uniform(key, count, SALT) * np.float32(2.0 * np.pi)
     radius = np.sqrt(np.float32(-2.0) * np.log(_uniform(key, count, SALT + 128)))
-    return (radius * np.cos(angle)).reshape(1, frames, NUM_MELS)
+    noise: npt.NDArray[np.float32] = radius * np.cos(angle)
+    return noise.reshape(1, frames, NUM_MELS)
 
 
 def _uniform(key: Words, size: int, salt: int) -> npt.NDArray[np.float32]:
@@ -34,4 +35,5 @@ def _uniform(key: Words, size: int, salt: int) -> npt.NDArray[np.float32]:
 def _scramble(x: Words) -> Words:
     x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)
     x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B)
-    return x ^ (x >> np.uint32(16))
+    mixed: Words = x ^ (x >> np.uint32(16))
+    return mixed
