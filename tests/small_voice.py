@@ -12,19 +12,22 @@ from typing import Any
 
 import uvicorn
 
+from myxtts.inference.small.threads import calm_blas
 from myxtts.inference.small.voice import SmallVoice
 from myxtts.serving.app import make_app
 from myxtts.serving.catalog import Catalog
+from myxtts.serving.running import UNREAD_BYTES
 from myxtts.serving.settings import ServeSettings
 from myxtts.serving.speech import Studio
 from tests.support import ROOT
 
 FIXTURE = ROOT / "tests" / "fixtures" / "small_voice"
-HELLO = "Hello there. How are you today?"
+HELLO = "Hello there. How are you?"
 
 
 @lru_cache(maxsize=1)
 def small_voice() -> SmallVoice:
+    calm_blas()
     return SmallVoice.load(FIXTURE)
 
 
@@ -46,6 +49,7 @@ def running(catalog: Catalog | None = None, **settings: Any) -> Iterator[Running
     settings = {"workers": 2, "patience": 5.0, **settings}
     studio = Studio(catalog, ServeSettings(port=0, **settings))
     listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNREAD_BYTES // 8)
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(
         make_app(studio),

@@ -179,7 +179,7 @@ def test_references_are_heard_as_tensorflow_hears_them():
 
     from myxtts.features import mels, pitch
 
-    samples, rate = espeak.speak("The weather was lovely.", voice="en-us+m3")
+    samples, _ = espeak.speak("The weather was lovely.", voice="en-us+m3")
     wave = np.pad(samples / 32768.0, [0, REFERENCE_SAMPLES])[:REFERENCE_SAMPLES].astype(np.float32)
     length = min(len(samples), REFERENCE_SAMPLES)
     with tf.device("/CPU:0"):

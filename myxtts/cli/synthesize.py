@@ -180,8 +180,10 @@ def _read_voice(model: Path, *, is_onnx: bool) -> Any:
 
 def _make_speaker(files: Any, timbre: float | None, *, is_onnx: bool) -> Any:
     if is_onnx:
+        from myxtts.inference.small.threads import calm_blas
         from myxtts.inference.small.voice import SmallVoice
 
+        calm_blas()
         return SmallVoice(files, timbre=timbre)
     load_tensorflow()
     from myxtts.inference.synthesizer import Synthesizer

@@ -287,10 +287,9 @@ def each_symbol(line: Line, delivery: Delivery) -> tuple[Floats, Floats]:
     speeds = np.full([1, len(line.ids)], delivery.speed, np.float32)
     shifts = np.full([1, len(line.ids)], delivery.pitch_shift, np.float32)
     if line.styles:
-        speeds = np.clip(speeds * np.array([[s.speed for s in line.styles]], np.float32), 0.1, 8.0)
-        shifts = np.clip(
-            shifts + np.array([[s.shift for s in line.styles]], np.float32), -36.0, 36.0
-        )
+        own = np.array(line.styles, np.float32).T  # speeds and shifts
+        speeds = np.clip(speeds * own[0], 0.1, 8.0)
+        shifts = np.clip(shifts + own[1], -36.0, 36.0)
     return speeds, shifts
 
 

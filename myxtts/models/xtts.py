@@ -237,7 +237,7 @@ class XTTS(keras.Model):
         mask = length_mask(mel_lengths, longest)
         relative, voicing = self._predict_pitch(text, alignment, voice, mask)
         log_pitch = voice.log_pitch[:, None] + relative * PITCH_SCALE
-        if not isinstance(pitch_shift, float) and len(pitch_shift.shape):  # one for each token
+        if not isinstance(pitch_shift, int | float) and len(pitch_shift.shape):
             pitch_shift = spread(pitch_shift[..., None], alignment)[..., 0]
         log_pitch += pitch_shift * np.float32(np.log(2.0) / 12.0)
         pitch = tf.where(voicing > 0, tf.exp(log_pitch), 0.0) * mask[..., 0]

@@ -19,6 +19,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from myxtts.errors import MyXTTSError
+from myxtts.inference.speaker import Chunk
 from myxtts.inference.times import as_dict, render_times
 from myxtts.serving.answers import answer_error, error_answer, ignored_header
 from myxtts.serving.formats import Encoder
@@ -134,12 +135,16 @@ class _Endpoints:
     async def _encode(self, speech: Speech) -> AsyncIterator[bytes]:
         """The bytes of the answer, as they become known."""
         asked, rate = speech.request, speech.speaker.sample_rate
+        chunks, known = speech.chunks(), None
+        if not asked.stream:
+            whole = [chunk async for chunk in chunks]
+            chunks, known = _again(whole), sum(len(chunk.wave) for chunk in whole)
         one_line = len(speech.script.lines) == 1
         encoder: Encoder | None = None
         try:
-            async for chunk in speech.chunks():
+            async for chunk in chunks:
                 if encoder is None:
-                    known = len(chunk.wave) if one_line else None
+                    known = len(chunk.wave) if one_line else known
                     encoder = Encoder(asked.response_format, rate, samples=known)
                 data = encoder.add(chunk.wave)
                 if asked.stream_format == "audio":
@@ -196,6 +201,11 @@ class _Guard:
         if path in OPEN_PATHS or hmac.compare_digest(given, token.encode()):
             return None
         return error_answer(401, "The token is missing or wrong.", "Authorization: Bearer TOKEN")
+
+
+async def _again(chunks: list[Chunk]) -> AsyncIterator[Chunk]:
+    for chunk in chunks:
+        yield chunk
 
 
 def _describe(name: str) -> dict[str, Any]:

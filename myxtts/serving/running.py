@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 import uvicorn
 
 from myxtts.errors import MyXTTSError
+from myxtts.inference.small.threads import calm_blas
 from myxtts.serving.app import make_app
 from myxtts.serving.catalog import Catalog
 from myxtts.serving.settings import ServeSettings, is_loopback
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 
 OPEN_FILES = 65536
 BACKLOG = 2048
+UNREAD_BYTES = 1 << 18
 
 
 def serve(
@@ -33,6 +35,7 @@ def serve(
 
     `ready` is told the address when requests are answered.
     """
+    calm_blas()
     _allow_many_connections()
     listener = _listen(settings)
     with _gentle_signals():
@@ -122,6 +125,8 @@ def _listen(settings: ServeSettings) -> socket.socket:
         family, kind, protocol, _, address = found[0]
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Connections inherit it: by itself the system would hold minutes of speech for a reader.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNREAD_BYTES)
         listener.bind(address)
     except OSError as error:
         raise MyXTTSError(
