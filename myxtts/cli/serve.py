@@ -41,7 +41,9 @@ def serve(
     host: Annotated[
         str, typer.Option(help="Address to listen on; other than this machine's needs --token.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+    ] = 8000,
     token: Annotated[
         str | None,
         typer.Option(

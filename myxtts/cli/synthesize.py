@@ -120,8 +120,8 @@ def synthesize(
     """Say a text of any length in the voice of the references, on the CPU.
 
     Sentence by sentence, with a pause between them and a longer one between paragraphs. A file
-    appears when it is whole. The same seed gives the same audio. {word|/IPA/} says how a word is
-    said, and a text that begins with <speak is read as SSML.
+    appears when it is whole. The same seed gives the same audio. `{word|/IPA/}` says how a word is
+    said, and a text that begins with `<speak` is read as SSML.
     """
     start_logging()
     if model is None:

@@ -49,7 +49,8 @@ def time_line(
     text: str, places: Sequence[Place], durations: np.ndarray, *, frame_s: float
 ) -> Sentence:
     """The times of one line, from 0, by how many frames each of its symbols lasts."""
-    ends = np.concatenate([[0], np.cumsum(durations)]) * frame_s
+    # A frame lies around its place in the audio, so that its first half comes before.
+    ends = np.maximum(np.concatenate([[0], np.cumsum(durations)]) - 0.5, 0.0) * frame_s
     words = tuple(
         Span(shown, round(float(ends[place.begin]), 4), round(float(ends[place.end]), 4))
         for place in places

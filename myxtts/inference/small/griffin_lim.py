@@ -77,7 +77,8 @@ class SmallGriffinLim:
         magnitude = magnitude + trust * (combed - magnitude)
         wanted = wanted + trust * (magnitude @ filters - wanted)
         phase = np.where(voiced, np.angle(buzz), _starting_phase(magnitude)).astype(np.float32)
-        spectrum: Spectra = (magnitude * np.exp(1j * phase)).astype(np.complex64)
+        spectrum: Spectra = np.empty(magnitude.shape, np.complex64)
+        spectrum.real, spectrum.imag = magnitude * np.cos(phase), magnitude * np.sin(phase)
         return _at_full_rate(self._rounds(spectrum, magnitude, wanted, window, scale))
 
     def _rounds(
@@ -150,18 +151,18 @@ def _starting_phase(magnitude: Floats) -> Floats:
     uphill = np.where(right > log, 1, 0)
     uphill = np.where((left > log) & (left > right), -1, uphill)
     peak = np.arange(bins) + uphill
-    rows = np.arange(frames)[:, None]
+    first = np.arange(frames)[:, None] * bins  # of a frame's bins, in the row of all
     for _ in range(CLIMBS):
-        peak = peak[rows, peak]
+        peak = peak.ravel().take(peak + first)
     bend = left - 2.0 * log + right
     shift = np.clip(0.5 * (left - right) / np.minimum(bend, np.float32(-1e-6)), -0.5, 0.5)
-    tone = (index + shift)[rows, peak]
+    tone = (index + shift).ravel().take(peak + first)
     turn = np.mod(tone * np.float32(2.0 * np.pi / OVERLAP), np.float32(2.0 * np.pi))
-    turn = turn + np.float32(np.pi) * np.mod(np.arange(bins) - peak, 2)
+    turn += np.float32(np.pi) * ((np.arange(bins) - peak) & 1).astype(np.float32)
     phases = np.empty_like(magnitude)
     phase = np.zeros(bins, np.float32)
     for frame in range(frames):
-        phase = phase[peak[frame]] + turn[frame]
+        phase = phase.take(peak[frame]) + turn[frame]
         phases[frame] = phase
     return phases
 
