@@ -6,9 +6,12 @@ import importlib
 from typing import Any
 
 _HOMES = {
+    "SmallVoice": "small.voice",
     "Synthesizer": "synthesizer",
+    "export_onnx": "onnx_export",
     "export_voice": "export",
     "load_voice": "voice_files",
+    "open_voice": "opening",
 }
 __all__ = list(_HOMES)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -91,13 +92,16 @@ class _Endpoints:
 
     async def voices(self, _request: Request) -> Response:
         """Who can be asked for, of each model."""
+        listed = await run_in_threadpool(self._list_voices)  # their folder may be slow
+        return JSONResponse({"object": "list", "voices": listed, "data": listed})
+
+    def _list_voices(self) -> list[dict[str, Any]]:
         catalog = self._studio.catalog
-        listed = [
+        return [
             {"id": voice, "name": voice, "model": model, "languages": speaker.files.languages}
             for model, speaker in catalog.models.items()
             for voice in catalog.voices(model)
         ]
-        return JSONResponse({"object": "list", "voices": listed, "data": listed})
 
     async def models(self, _request: Request) -> Response:
         """The models in memory."""
