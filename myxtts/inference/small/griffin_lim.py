@@ -90,7 +90,9 @@ class SmallGriffinLim:
         scale: Floats,
     ) -> Spectra:
         """The rounds; all arrays are made once, since making them takes as long as the sums."""
-        filters, shares = mel_filters(), mel_shares()
+        # NumPy transforms float32 four times as fast where it also scales the result: without a
+        # factor of that type it goes by way of float64. The size is made up for in the filters.
+        filters, shares = mel_filters() * np.float32(INNER_FFT), mel_shares()
         frames: Any = np.empty([len(spectrum), INNER_FFT], np.float32)
         hops, before = np.empty_like(scale), np.empty_like(scale)
         moved, level = np.empty_like(spectrum), np.empty_like(magnitude)
@@ -103,9 +105,9 @@ class SmallGriffinLim:
             # The transform is linear: momentum of the wave is momentum of its spectrum.
             ahead = hops if number == 0 else hops + self.momentum * (hops - before)
             np.multiply(_side_by_side(ahead), window, out=frames)
-            np.fft.rfft(frames, out=moved)
+            np.fft.rfft(frames, out=moved, norm="forward")
             np.abs(moved, out=level)
-            np.maximum(level, np.float32(1e-10), out=level)
+            np.maximum(level, np.float32(1e-10 / INNER_FFT), out=level)
             # Phases that disagree cancel each other: ask for more where the mel came out too low.
             np.matmul(level, filters, out=gain)
             gain += np.float32(1e-9)
