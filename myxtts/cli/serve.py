@@ -18,7 +18,7 @@ def serve(
     voices: Annotated[
         list[Path],
         typer.Argument(
-            metavar="VOICE...",
+            metavar="VOICE",
             help="Run folders, exports of either kind, or base, the voice that comes with MyXTTS. "
             "A client names one by its folder's name; the first is the default.",
         ),
