@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 # A moved or upgraded interpreter leaves a .venv that looks installed and cannot run.
 VENV_RUNS := $(shell $(BIN)/python -c "import pip" 2>/dev/null && echo yes)
 
+# Files side by side, in the order of tests/conftest.py.
+BY_FILE := -n 3 --dist loadfile --no-loadscope-reorder
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all check format bench clean FORCE
 
@@ -15,10 +18,10 @@ demo: $(VENV)/installed ## Install, train a small voice on the CPU, and hear it
 	@$(BIN)/python -m myxtts demo
 
 test: $(VENV)/installed ## Run the tests (a few minutes)
-	@$(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow"
+	@$(BIN)/python -m pytest $(BY_FILE) -m "not slow"
 
 test-all: $(VENV)/installed ## Run the tests and the slow, thorough checks
-	@$(BIN)/python -m pytest -n 3 --dist loadfile
+	@$(BIN)/python -m pytest $(BY_FILE)
 
 check: $(VENV)/installed ## Lint, check formatting, types and imports
 	@$(BIN)/python -m ruff check .

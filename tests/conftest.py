@@ -19,6 +19,17 @@ from myxtts.runs.checkpoints import CheckpointStore
 from tests.support import simulated_plan
 
 PLAN = simulated_plan()  # whichever test runs first
+# A file is one process's work. The longest begin, so that none is left to run alone at the end.
+LONGEST_FILES = (
+    *("exact_resume", "next_steps", "synthesize", "lost_data", "demo", "replicas", "trainer"),
+    *("documented_commands", "trainer_settings", "failures", "training_data", "loader", "step"),
+    *("examples", "profiler", "kept_tokenizer", "evaluate", "recognition", "leaks", "web"),
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order = {f"test_{name}": place for place, name in enumerate(LONGEST_FILES)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(order)))
 
 
 @pytest.fixture(scope="session")

@@ -122,6 +122,6 @@ def assert_near(ours: Path, theirs: Path, *, tolerance: float = 1e-5) -> None:
     for name, value in b.items():
         if name.startswith(("model/", "ema/")):
             off = np.abs(a[name].astype(float) - value).max()
-            # A key's bias moves every score of a query alike, so it has no gradient but rounding.
-            floor = 1e-6 if name.endswith("key/bias") else 0.0
+            # These move every score of a softmax alike, so they have no gradient but rounding.
+            floor = 1e-6 if name.endswith(("key/bias", "latent_score/bias")) else 0.0
             assert off <= max(floor, tolerance * np.abs(value).max()), (name, off)

@@ -113,3 +113,15 @@ class FakeHardware(Hardware):
     @property
     def untouched(self) -> bool:
         return not (self.shown or self.growth or self.limits or self.cpu_parts or self.hidden)
+
+
+def check_flags(command: list[str]) -> None:
+    """Let the parser of the command read all of it; nothing is run."""
+    import typer
+
+    from myxtts.cli.app import app
+
+    parser, rest = typer.main.get_command(app), list(command)
+    while hasattr(parser, "commands") and rest and not rest[0].startswith("-"):
+        parser = parser.commands[rest.pop(0)]
+    parser.make_context("myxtts", rest)

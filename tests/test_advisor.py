@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 import pytest
@@ -14,6 +15,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.profiling.advisor import MOST_CHANGES, advise
 from myxtts.profiling.measurements import Profile
 from tests.profiles import make_profile
+from tests.support import check_flags
 
 UNEVEN = (*[0.01] * 9, 0.4)
 SLOW_DISK = {"seconds": {"read": 2.0, "read_cold": 2.0, "read_cached": 0.001}}
@@ -120,6 +122,16 @@ def test_the_split_is_recommended_where_it_pays_and_only_there(process, worth):
         assert 1.5 * rates["split"] < both.rate <= 2 * rates["split"]
     else:
         assert both.rate <= 1.001 / process  # the one data card is the limit
+
+
+def test_every_way_that_pays_is_a_whole_command():
+    reason = told(advise(make_profile(seconds={"process": 0.02, "train": 0.06})).layout_reason)
+    commands = re.findall(r"myxtts (train [^\n]*?)(?= Three| Two|$)", reason)
+    assert len(commands) == 2
+    for command in commands:
+        check_flags(command.split())
+    assert "--replicas 2" in commands[0]
+    assert "--data-gpu 0 --model-gpu 1,2 --enable-memory-isolation" in commands[1]
 
 
 def test_on_one_machines_cores_no_layout_is_more_than_the_cores_give():

@@ -16,15 +16,13 @@ import shlex
 from pathlib import Path
 
 import pytest
-import typer
 
-from myxtts.cli.app import app
 from myxtts.config.config import XTTSConfig
 from myxtts.corpora.demo import make_demo_corpus
 from myxtts.text import espeak
 from myxtts.text.tokenizers import PhonemeTokenizer
 from tests.profiles import make_profile
-from tests.support import ROOT, run_warm
+from tests.support import ROOT, check_flags, run_warm
 from tests.told_runs import event, half_a_run, pipeline, write_events, write_trace
 
 DOCUMENTS = [
@@ -96,14 +94,6 @@ def command_of(line: str) -> list[str] | None:
     if program.startswith("python") and words[0] in SCRIPTS:
         return [*SCRIPTS[words[0]], *words[1:]]
     return None
-
-
-def check_flags(command: list[str]) -> None:
-    """Let the parser of the command read all of it; nothing is run."""
-    parser, rest = typer.main.get_command(app), list(command)
-    while hasattr(parser, "commands") and rest and not rest[0].startswith("-"):
-        parser = parser.commands[rest.pop(0)]
-    parser.make_context("myxtts", rest)
 
 
 def check_elsewhere(line: str) -> None:

@@ -142,18 +142,18 @@ def test_a_source_that_tells_no_state_has_none(plan):
         assert batches.state is None
 
 
-def test_twenty_thousand_batches_leave_memory_and_threads_as_they_were(plan):
+def test_thousands_of_batches_leave_memory_and_threads_as_they_were(plan):
     process = psutil.Process()
     threads_before = threading.active_count()
     batch = {"value": np.zeros([256], np.float32)}
-    with ProducerConsumerPipeline((batch for _ in range(20_000)), plan=plan) as batches:
+    with ProducerConsumerPipeline((batch for _ in range(6_000)), plan=plan) as batches:
         for number, _ in enumerate(batches):
             if number == 2_000:  # the allocator's pools have settled
                 gc.collect()
                 rss_before = process.memory_info().rss
         gc.collect()
         growth_mb = (process.memory_info().rss - rss_before) / 2**20
-        assert batches.stats().stages["train"].batches == 20_000
+        assert batches.stats().stages["train"].batches == 6_000
     assert growth_mb < 20
     assert threading.active_count() == threads_before
     assert pipeline_threads() == []

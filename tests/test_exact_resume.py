@@ -16,6 +16,7 @@ from tests import runs
 
 STEPS = 120
 ACCUMULATED_STEPS = 40
+VOICE_STEPS = 24
 CHECKPOINT_STEPS = 7
 
 
@@ -84,8 +85,9 @@ def outcomes(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("resume")
     accumulating = {"grad_accum": 4, "steps": ACCUMULATED_STEPS, "small": True}
     plans = {
-        "killed": {"stops": 5, "seed": 1},
-        "whole": {},
+        "voice, killed": {"stops": 1, "seed": 1, "steps": VOICE_STEPS},
+        "voice": {"steps": VOICE_STEPS},
+        "killed": {"stops": 3, "seed": 1, "small": True},
         "small": {"small": True},
         "terminated": {"stops": 1, "by": signal.SIGTERM, "seed": 2, "small": True},
         "accumulating": accumulating,
@@ -129,9 +131,17 @@ def assert_stopped_on_the_way(outcome: Outcome, *, steps: int) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_five_kills_change_nothing(outcomes):
-    killed, whole = result(outcomes["killed"]), result(outcomes["whole"])
-    assert killed.codes == [-signal.SIGKILL] * 5 + [0], killed.output
+def test_a_kill_changes_nothing_of_a_real_voice(outcomes):
+    killed, whole = result(outcomes["voice, killed"]), result(outcomes["voice"])
+    assert killed.codes == [-signal.SIGKILL, 0], killed.output
+    assert_stopped_on_the_way(killed, steps=VOICE_STEPS)
+    assert_same(killed, whole, steps=VOICE_STEPS)
+
+
+@pytest.mark.timeout(900)
+def test_kill_upon_kill_changes_nothing(outcomes):
+    killed, whole = result(outcomes["killed"]), result(outcomes["small"])
+    assert killed.codes == [-signal.SIGKILL] * 3 + [0], killed.output
     assert_stopped_on_the_way(killed, steps=STEPS)
     for reached, event in zip(killed.reached, runs.events(killed.folder, "resumed"), strict=True):
         assert event["step"] % CHECKPOINT_STEPS == 0

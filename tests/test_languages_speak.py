@@ -17,6 +17,7 @@ from myxtts.inference import Synthesizer
 from myxtts.inference.script import Delivery, write_utterance
 from myxtts.text import espeak
 from myxtts.text.normalize import normalize_text
+from myxtts.text.recital import recite
 from myxtts.text.tokenizers import ESPEAK_VOICES, UNKNOWN_ID, PhonemeTokenizer
 from tests.small_runs import save_run
 from tests.support import run_warm
@@ -37,7 +38,7 @@ SENTENCES = {
 
 
 def spoken(language: str, text: str) -> np.ndarray:
-    samples, rate = espeak.speak(text, voice=ESPEAK_VOICES.get(language, language))
+    samples, rate = recite(text, voice=ESPEAK_VOICES.get(language, language))
     assert rate == SAMPLE_RATE
     return samples
 

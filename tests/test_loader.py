@@ -27,6 +27,14 @@ def table(tmp_path):
     return open_clips(speak(tmp_path / "data"))
 
 
+@pytest.fixture(scope="module")
+def plain_features(tmp_path_factory):
+    """A batch of these clips and what the device stage makes of it."""
+    table = open_clips(speak(tmp_path_factory.mktemp("plain") / "data"))
+    (batch,) = list(HostBatches(table, plan_of(table, max_buckets=1), cache="memory"))[:1]
+    return batch, make_device_stage()(batch)
+
+
 def test_the_delimiter_of_a_list_can_be_told_where_it_cannot_be_found_out(tmp_path):
     folder = speak(tmp_path / "data")
     clips = sorted(path.name for path in (folder / "wavs").iterdir())
@@ -280,11 +288,8 @@ def test_the_device_stage_makes_features_on_the_data_device_through_the_pipeline
     assert stage.experimental_get_tracing_count() == 1
 
 
-def test_one_thread_changes_nothing_and_augmentation_repeats_with_the_seed(table):
-    (batch,) = list(HostBatches(table, plan_of(table, max_buckets=1), cache="memory"))[:1]
-    plain = make_device_stage()(batch)
-    for name, same in make_device_stage()(batch).items():
-        np.testing.assert_allclose(same, plain[name], rtol=1e-6, err_msg=name)
+def test_augmentation_repeats_with_the_seed(plain_features):
+    batch, plain = plain_features
     varied = make_device_stage(Augmentation(gain_db=6, noise_db=20), jit_compile=True)
     first, again = varied(batch), varied(batch)
     other = varied({**batch, "seed": batch["seed"] + 1})
@@ -300,9 +305,8 @@ def test_one_thread_changes_nothing_and_augmentation_repeats_with_the_seed(table
     assert (first["mels"].numpy()[padding] == np.float32(np.log(1e-5))).all()
 
 
-def test_gain_shifts_whole_clips_and_noise_reaches_the_reference_alone(table):
-    (batch,) = list(HostBatches(table, plan_of(table, max_buckets=1), cache="memory"))[:1]
-    plain = make_device_stage()(batch)
+def test_gain_shifts_whole_clips_and_noise_reaches_the_reference_alone(plain_features):
+    batch, plain = plain_features
     lengths = plain["mel_lengths"].numpy()
     louder = make_device_stage(Augmentation(gain_db=6))(batch)
     for row, length in enumerate(lengths):

@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from benchmarks.persian_scores import Scores, read_gold
+from myxtts.corpora.base_texts import sentences_of
 from myxtts.text import espeak
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.normalize import normalize_text
@@ -14,8 +15,9 @@ from myxtts.text.persian import lexicon as tables
 from myxtts.text.persian import tagger
 from myxtts.text.persian.letters import align
 from myxtts.text.persian.morphology import look_up
-from myxtts.text.persian.phonemes import from_ipa, to_ipa, with_ezafe
+from myxtts.text.persian.phonemes import from_ipa, plain, to_ipa, with_ezafe
 from myxtts.text.persian.reader import read_persian
+from myxtts.text.persian.verbs import verb_forms
 from myxtts.text.tokenizers import PHONEMES, UNKNOWN_ID, PhonemeTokenizer, read_words
 
 needs_espeak = pytest.mark.skipif(not espeak.is_available(), reason="espeak-ng is not installed")
@@ -114,6 +116,49 @@ def test_every_symbol_is_one_that_voices_know():
     assert not set("".join(to_ipa(r) for r in tables.own_words().values())) - set(PHONEMES)
 
 
+@pytest.mark.parametrize(
+    ("word", "ipa"),
+    [
+        ("می\u200cروم", "mˈiravam"),
+        ("نمی\u200cآیم", "nˈemijɑjam"),
+        ("بنویس", "bˈenevis"),
+        ("رفتیم", "rˈaftim"),
+        ("خورده\u200cام", "xordˈeʔam"),
+        ("رفتن", "raftˈan"),
+    ],
+)
+def test_verbs_are_stressed_as_they_are_spoken(word, ipa):
+    assert to_ipa(look_up(word).reading) == ipa
+
+
+@needs_espeak
+def test_every_sound_of_the_tables_is_one_that_the_base_voice_heard_in_persian():
+    heard = set("".join(espeak.phonemize(text, "fa") for text in sentences_of("fa")))
+    readings = [*tables.package_words().values(), *tables.own_words().values()]
+    readings += [form.reading for form in verb_forms().values()]
+    assert set("".join(to_ipa(with_ezafe(reading)) for reading in readings)) <= heard
+
+
+def test_another_verb_or_a_half_space_never_takes_a_words_reading():
+    assert plain(look_up("نشست").reading) == "nešast"  # not "did not wash"
+    assert (look_up("بهروز").reading, look_up("به\u200cروز").reading) == ("behruz", "beruz")
+
+
+@needs_espeak
+@needs_tagger
+@pytest.mark.parametrize(
+    ("text", "reading"),
+    [
+        ("خیابان شلوغ بود.", "xiyâbân šoluq bud"),
+        ("حسن چهار سگ زیبا داشت.", "hasan čahâr sag-e zibâ dâšt"),
+        ("طاهره چند پنجره سبز داد.", "tâhere čand panjere-ye sabz dâd"),
+        ("سیمین آن کتاب را خرید.", "simin ân ketâb râ xarid"),
+    ],
+)
+def test_names_numbers_and_predicates_decide_the_ezafe(text, reading):
+    assert " ".join(word.reading for word in read_words(text, "fa")).strip() == reading
+
+
 @needs_espeak
 def test_the_users_lexicon_wins_over_everything(tmp_path):
     path = tmp_path / "lexicon.csv"
@@ -126,10 +171,12 @@ def test_the_users_lexicon_wins_over_everything(tmp_path):
 
 
 @needs_espeak
-def test_guessed_words_are_counted_and_other_scripts_left_to_espeak():
+def test_guessed_words_are_counted_and_said_and_other_scripts_left_to_espeak(caplog):
+    caplog.set_level(logging.INFO)
     tokenizer = PhonemeTokenizer()
     tokenizer.encode("قلمبرشتوک و قلمبرشتوک و سلام hello", "fa")
     assert tokenizer.guessed_counts == {"قلمبرشتوک": 2}
+    assert caplog.text.count("the first is قلمبرشتوک") == 1
     assert read_words("سلام hello", "fa")[1].source == "espeak-ng"
 
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from myxtts.cli.app import app
 from myxtts.errors import ConfigError, DataError
 from tests.profiles import make_profile
-from tests.support import ROOT, run_python
+from tests.support import ROOT, check_flags, run_python
 
 
 def run(*arguments):
@@ -24,6 +24,17 @@ def test_a_plan_needs_neither_data_nor_a_gpu():
     assert "the published table says 8 for 12 GB" in result.stdout
     for flag in ("--batch-size 16", "--data-gpu-memory 4096", "--prefetch-buffer-size 6"):
         assert flag in command
+
+
+def test_a_plan_shows_replicas_without_a_profile_and_says_that_it_is_calculated():
+    lines = run("--gpu-memory", 12288, "--model-size", "tiny").stdout.splitlines()
+    (command,) = (line for line in lines if line.startswith("Replicas: "))
+    assert "--replicas 2" in command
+    assert "--data-gpu" not in command
+    check_flags(command.split("myxtts ", 1)[1].split())
+    assert any("calculated, not measured" in line for line in lines)
+    small = run("--gpu-memory", 1100, "--model-size", "tiny", "--batch-size", 20).stdout
+    assert "A replica on each card does not fit" in small
 
 
 def test_a_plan_that_does_not_fit_exits_with_1():

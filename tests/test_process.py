@@ -32,6 +32,7 @@ print(before, pages_of_large_arrays())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only the GNU C library can be told to")
 def test_freed_memory_is_kept_once_the_process_is_prepared_and_not_before():
     result = run_python(["-c", COUNT_PAGES])

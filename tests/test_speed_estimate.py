@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import tensorflow as tf
 from typer.testing import CliRunner
@@ -162,6 +164,11 @@ def test_the_text_shows_its_arithmetic_and_says_that_nothing_was_measured(small,
         assert text.count(card.name) == 2
     assert "1 of 2 batches" in text
     assert text.count("two cards: max(") == len(CARDS)
+    replicas = re.findall(r"2 replicas: ([\d.]+) \+ ([\d.]+) for .* = ([\d.]+) ms", text)
+    assert len(replicas) == len(CARDS)
+    for one, exchange, both in replicas:
+        assert float(exchange) > 0
+        assert float(one) + float(exchange) == pytest.approx(float(both), abs=0.011)
 
 
 def test_cards_are_asked_for_with_a_flag(monkeypatch):

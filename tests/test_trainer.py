@@ -22,6 +22,7 @@ from myxtts.runs.events import read_events
 from myxtts.training import make_trainer
 from myxtts.training.memory_isolated_trainer import MemoryIsolatedDualGPUTrainer
 from tests import runs
+from tests.test_start_log import DEVICES, LINES
 
 pytestmark = pytest.mark.usefixtures("one_stage", "every_line")
 
@@ -319,6 +320,20 @@ def test_the_log_says_what_people_look_for(own):
         assert line in text, line
     assert re.search(r"\[Step 2\] Data GPU 0: \d+/8192MB \(\d+\.\d%\)", text)
     assert re.search(r"\[Step 4\] Model GPU 1: \d+/16384MB \(\d+\.\d%\)", text)
+
+
+def shape(line: str) -> str:
+    """A line without its numbers and without the devices that stand in."""
+    return re.sub(r"\d+(\.\d+)?", "N", re.sub(r" \(simulated[^)]*\)", "", line))
+
+
+def test_a_simulated_start_says_what_the_guide_says_in_the_same_order(own):
+    # Of a GPU, of espeak-ng, and after 100 steps a short run on the CPU says otherwise.
+    elsewhere = ("text is read as", "Mixed precision", "[Step 100]")
+    said = iter([shape(line) for line in own[1].splitlines()])
+    for line in LINES[len(DEVICES) :]:
+        if not line.startswith(elsewhere):
+            assert shape(line) in said, f"not said, or not here: {line}"  # takes what is before it
 
 
 def test_tuples_of_features_train_from_another_runs_weights_with_parts_frozen(

@@ -150,7 +150,8 @@ def test_one_device_trains_from_the_command_line(tmp_path, data):
     config = runs.write_settings(tmp_path / "config.yaml", values)
     few = runs.make_clips(tmp_path / "few", runs.TOO_FEW_TO_VALIDATE)
     flags = f"--epochs 1 --batch-size 3 --grad-accum 2 --lr 5e-4 --checkpoint-dir {run}"
-    arguments = ["train_main.py", "--config", str(config), "--train-data", str(few)]
+    program = ["-c", runs.SMALL_TRAINING.format(code="")]
+    arguments = [*program, "--config", str(config), "--train-data", str(few)]
     output = tmp_path / "output.txt"
     process = runs.start([*arguments, *flags.split()], output, CUDA_VISIBLE_DEVICES="-1")
     text = f"{process.wait(250)}\n{output.read_text()}"

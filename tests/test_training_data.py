@@ -40,7 +40,9 @@ def test_the_stream_goes_on_through_the_epochs_and_tells_its_state(data, stream)
     assert first_batches(data, 3 * length, states=states) == stream
     assert states == [(e, p + 1) for e in range(3) for p in range(length)]
     for epoch in range(3):
-        names = [clip for state in states if state.epoch == epoch for clip in names_of(data, state)]
+        of_epoch = [state for state in states if state.epoch == epoch]
+        tell = names_of if epoch == 1 else type(data).clips_before  # to confirm takes its time
+        names = [clip for state in of_epoch for clip in tell(data, state)]
         assert sorted(names) == sorted(str(data.train.folder / path) for path in data.train.paths)
     assert stream[:length] != stream[length : 2 * length]
 
@@ -97,13 +99,13 @@ def test_epochs_of_different_length_follow_each_other_exactly(tmp_path):
     data = prepare(folder, balance="speakers", batch_size=3, max_buckets=3)
     assert len({len(data.plan.for_epoch(epoch)) for epoch in range(4)}) > 1
     states = []
-    whole = first_batches(data, 30, states=states)
+    whole = first_batches(data, 18, states=states)
     assert states == list(
         itertools.islice(
-            ((e, p + 1) for e in itertools.count() for p in range(len(data.plan.for_epoch(e)))), 30
+            ((e, p + 1) for e in itertools.count() for p in range(len(data.plan.for_epoch(e)))), 18
         )
     )
-    for at in range(1, 28, 4):
+    for at in range(1, 16, 4):
         epoch, position = states[at - 1]
         assert first_batches(data, 2, epoch=epoch, position=position) == whole[at : at + 2]
 

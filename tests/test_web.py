@@ -125,6 +125,7 @@ def test_the_report_changes_its_theme_and_copies_its_command(tmp_path, run, open
     page.click("#theme")
     dark = background(page)
     assert light != dark
+    page.wait_for_timeout(300)  # a browser stores it in its own time
     page.reload()
     assert background(page) == dark  # it is remembered
     page.emulate_media(media="print")

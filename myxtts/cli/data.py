@@ -123,10 +123,11 @@ def demo(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to put the corpus.")],
     voices: Annotated[int, typer.Option(min=1, max=4, help="Speakers.")] = 4,
     sentences: Annotated[int, typer.Option(help="Training clips in all.")] = 400,
+    language: Annotated[str, typer.Option(metavar="en|fa", help="What is spoken.")] = "en",
     seed: Annotated[int, typer.Option(min=0, help="Another seed gives other sentences.")] = 0,
     debug: Debug = False,
 ) -> None:
-    """Speak the built-in corpus with espeak-ng: a few hundred short English clips, in seconds.
+    """Speak the built-in corpus with espeak-ng: a few hundred short clips, in seconds.
 
     `heldout/` holds new combinations of the trained words, and words never heard in training.
     """
@@ -142,6 +143,7 @@ def demo(
             voices=voices,
             sentences=sentences,
             seed=seed,
+            language=language,
             progress=lambda done, total: progress.update(bar, completed=done, total=total),
         )
     echo(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -28,13 +28,21 @@ SENTENCES = 2  # of each held-out set
 UNSEEN_SPEAKERS = 4  # who say a sentence each
 REFERENCES = 3  # recordings to clone a voice from
 MANY = "many"
+ENGLISH = "en"
 SIZE: Final = "tiny"
 MINUTES = {False: 6.0, True: 15.0}  # of training, by whether there are many voices
+TO_TYPE = {"en": "Alice borrows twelve dark bottles.", "fa": "مریم دوازده کتاب قدیمی خرید."}
 
 
 def _read_voices(text: str) -> str:
     if text not in ("1", "2", "3", "4", MANY):
         raise typer.BadParameter(f"{text!r} is neither 1, 2, 3, 4 nor {MANY}.")
+    return text
+
+
+def _read_language(text: str) -> str:
+    if text not in TO_TYPE:
+        raise typer.BadParameter(f"there is no demo in {text!r}: one of {', '.join(TO_TYPE)}.")
     return text
 
 
@@ -56,15 +64,28 @@ def demo(
             "heard.",
         ),
     ] = "4",
+    language: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(TO_TYPE),
+            callback=_read_language,
+            help="What it speaks: en is English, fa Persian with its short vowels and ezafe.",
+        ),
+    ] = ENGLISH,
     seed: Annotated[int, typer.Option(min=0, help="Of the weights and of the batches.")] = 0,
-    output_dir: Annotated[Path, typer.Option(help="Where everything is written.")] = Path("demo"),
+    output_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where everything is written: demo if not given, and demo/fa for Persian."
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Speak a small corpus with espeak-ng, train a tiny voice on it, and let it say new sentences.
 
-    Training starts from the base voice that comes with MyXTTS, and runs through the memory-isolated
-    pipeline on two simulated devices of this CPU: one makes the features while the other trains. A
-    demo that was interrupted goes on where it was.
+    The base voice that comes with MyXTTS says a sentence first. Training starts from it, and runs
+    through the memory-isolated pipeline on two simulated devices of this CPU: one makes the
+    features while the other trains. A demo that was interrupted goes on where it was.
     """
     start_logging()
     from rich.text import Text
@@ -72,14 +93,22 @@ def demo(
     console = make_console()
     many = voices == MANY
     minutes = minutes or MINUTES[many]
-    corpus = _make_corpus(output_dir, voices=voices, console=console)
+    if output_dir is None:
+        output_dir = Path("demo") if language == ENGLISH else Path("demo") / language
+    corpus = _make_corpus(output_dir, voices=voices, language=language, console=console)
     load_tensorflow()
     from myxtts.pages.report import report_at_the_end
     from myxtts.training import make_trainer
 
     run = output_dir / "run"
     config = _config(corpus, run, minutes=minutes, seed=seed)
+    sayings = _held_out(corpus, many=many)
+    speech = output_dir / "speech"
     with make_trainer(config) as trainer:
+        if config.training.init_from is not None:
+            ((path, text),) = _speak(config.training.init_from, [sayings[0].by_base()], speech)
+            console.print("What the base voice says before any training:")
+            console.print(Text.assemble(f"  {path}  ", (harmless(text), "dim")))
         if _is_finished(run):
             console.print(f"This demo is trained already. To train anew, delete {run}")
         else:
@@ -92,17 +121,17 @@ def demo(
                 console.print("Stopped; the same command goes on from there.")
                 raise typer.Exit(128 + stats["stopped_by"])
             (run / FINISHED).touch()
-    speech = _speak(run, _held_out(corpus, many=many), output_dir / "speech")
     console.print("\nListen to what it says (and look: each has a picture beside it):")
-    for path, text in speech:
+    for path, text in _speak(run, sayings, speech):
         console.print(Text.assemble(f"  {path}  ", (harmless(text), "dim")))
     console.print(f"The run, with checkpoints, events and TensorBoard files: {run}")
     console.print("Next, let it say what you type, judge it by numbers, watch its curves, or train")
     console.print("on your own recordings:")
     programs = where_programs_are()
+    benchmark = "voices" if many else "intelligibility"
     for command in (
-        _speaking_command(run, corpus, output_dir / "mine.wav", many=many),
-        f"python -m benchmarks.{'voices' if many else 'intelligibility'} {run}",
+        _speaking_command(run, corpus, output_dir / "mine.wav", language=language, many=many),
+        f"python -m benchmarks.{benchmark if language == ENGLISH else 'persian_speech'} {run}",
         f"myxtts evaluate {run}",
         f"tensorboard --logdir {run / 'tensorboard'}",
         "myxtts train --train-data YOUR_FOLDER --checkpoint-dir runs/my-voice",
@@ -117,7 +146,7 @@ def _is_finished(run: Path) -> bool:
     return (run / FINISHED).exists()
 
 
-def _make_corpus(output_dir: Path, *, voices: str, console: Any) -> Path:
+def _make_corpus(output_dir: Path, *, voices: str, language: str, console: Any) -> Path:
     from rich.progress import Progress
 
     from myxtts.corpora.demo import make_demo_corpus
@@ -137,9 +166,9 @@ def _make_corpus(output_dir: Path, *, voices: str, console: Any) -> Path:
             progress.update(bar, completed=done, total=total)
 
         if voices == MANY:
-            summary = make_many_voices_corpus(folder, progress=show)
+            summary = make_many_voices_corpus(folder, language=language, progress=show)
         else:
-            summary = make_demo_corpus(folder, voices=int(voices), progress=show)
+            summary = make_demo_corpus(folder, voices=int(voices), language=language, progress=show)
     unseen = len(summary.unseen_speakers)
     console.print(
         f"Corpus: {summary.num_clips} clips, {summary.seconds / 60:.1f} minutes, "
@@ -204,8 +233,13 @@ class _Saying:
     name: str
     speaker: str
     text: str
+    language: str
     original: Path
     references: list[Path]
+
+    def by_base(self) -> _Saying:
+        """The same, said by the base voice."""
+        return replace(self, name=f"base_{self.name}")
 
 
 def _held_out(corpus: Path, *, many: bool) -> list[_Saying]:
@@ -231,7 +265,14 @@ def _held_out(corpus: Path, *, many: bool) -> list[_Saying]:
             for number, clip in enumerate(first_of_each[::-1][:UNSEEN_SPEAKERS], start=1)
         ]
     return [
-        _Saying(name, clip.speaker, clip.text, path, _recordings(clip, others)[:REFERENCES])
+        _Saying(
+            name,
+            clip.speaker,
+            clip.text,
+            clip.language,
+            path,
+            _recordings(clip, others)[:REFERENCES],
+        )
         for name, (path, clip), others in chosen
     ]
 
@@ -252,7 +293,9 @@ def _speak(run: Path, sayings: list[_Saying], folder: Path) -> list[tuple[Path, 
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for saying in sayings:
-        (speech,) = synthesizer.perform([saying.text], references=saying.references)
+        (speech,) = synthesizer.perform(
+            [saying.text], references=saying.references, language=saying.language
+        )
         path = folder / f"{saying.name}_{saying.speaker}.wav"
         soundfile.write(path, speech.wave.clip(-1, 1), synthesizer.sample_rate, "PCM_16")
         picture = draw_speech(
@@ -267,7 +310,7 @@ def _speak(run: Path, sayings: list[_Saying], folder: Path) -> list[tuple[Path, 
     return written
 
 
-def _speaking_command(run: Path, corpus: Path, output: Path, *, many: bool) -> str:
+def _speaking_command(run: Path, corpus: Path, output: Path, *, language: str, many: bool) -> str:
     """A command line that works as it is printed, if possible with a voice never heard."""
     import soundfile
 
@@ -280,12 +323,14 @@ def _speaking_command(run: Path, corpus: Path, output: Path, *, many: bool) -> s
     )
     recordings = [manifest.folder / clip.audio for clip in manifest]
     long = (path for path in recordings if soundfile.info(path).duration >= LEAST_SECONDS)
-    flags = {
+    flags: dict[str, Path | str] = {
         "--model": run,
         "--reference": next(long),
-        "--text": "Alice borrows twelve dark bottles.",
+        "--text": TO_TYPE[language],
         "--output": output,
     }
+    if language != ENGLISH:
+        flags["--language"] = language
     words = (f"{flag} {shlex.quote(str(value))}" for flag, value in flags.items())
     return f"myxtts synthesize {' '.join(words)}"
 

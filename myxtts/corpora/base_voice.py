@@ -14,7 +14,7 @@ import json
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.corpora.base_texts import FOLDER, TextSource, read_phrases, says_held_out_word
-from myxtts.corpora.demo import MANIFEST_COLUMNS, DemoVoice, partial_folder, speak_clip
+from myxtts.corpora.demo import MANIFEST_COLUMNS, in_language, partial_folder, speak_clip
 from myxtts.corpora.many_voices import make_crowd
 from myxtts.data.clips import check_clips
 from myxtts.data.list_forms import DEFAULT_SPEAKER
@@ -33,13 +33,12 @@ from myxtts.errors import DataError
 from myxtts.features.audio import SAMPLE_RATE
 from myxtts.text import espeak
 from myxtts.text.languages import LANGUAGES
-from myxtts.text.tokenizers import ESPEAK_VOICES
 
 FACTS_FILE = "base_corpus.json"
 NUM_VOICES = 240
 LONGEST_SECONDS = 10.2
 
-_FORMAT = 1  # raised when the same settings would give other clips
+_FORMAT = 2  # raised when the same settings would give other clips
 _OWN_CLIPS = {"en": 5, "fa": 4}  # of each synthetic speaker
 _OTHER_CLIPS = 4  # in as many other languages, all in turn
 _LEVEL, _LEVEL_SPREAD_DB, _PEAK = 0.1, 6.0, 0.95
@@ -172,15 +171,10 @@ def _speak_crowd(
         spoken += [others[(first + i) % len(others)] for i in range(_OTHER_CLIPS)]
         for i, tag in enumerate(spoken):
             text = texts.draw(tag)
-            wave = speak_clip(text, _in_language(voice, tag)).astype(np.float64) / 32768
+            wave = speak_clip(text, in_language(voice, tag)).astype(np.float64) / 32768
             name = f"wavs/{voice.name}_{i:02d}_{tag}.wav"
             seconds = _write(folder / name, wave, level_db=level_db)
             yield [_Row(name, text, voice.name, tag, "espeak-ng", seconds)]
-
-
-def _in_language(voice: DemoVoice, tag: str) -> DemoVoice:
-    variant = voice.espeak_voice.partition("+")[2]
-    return replace(voice, espeak_voice=f"{ESPEAK_VOICES.get(tag, tag)}+{variant}")
 
 
 # -- people --

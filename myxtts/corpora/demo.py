@@ -12,17 +12,26 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from myxtts.corpora.demo_sentences import HELD_OUT_SLOTS, SLOTS, draw_slot_sentences, draw_texts
+from myxtts.corpora.demo_sentences import (
+    ENGLISH,
+    DemoTexts,
+    Vocabulary,
+    draw_slot_sentences,
+    draw_texts,
+)
+from myxtts.corpora.persian_sentences import PERSIAN
 from myxtts.documents import read_json
 from myxtts.errors import DataError
 from myxtts.features.audio import SAMPLE_RATE
 from myxtts.text import espeak
+from myxtts.text.recital import persian_for_espeak, recite
+from myxtts.text.tokenizers import ESPEAK_VOICES
 
 SETTINGS_FILE = "demo.json"
 TRAIN_MANIFEST = "metadata.csv"
@@ -52,6 +61,9 @@ class DemoVoice:
     formants: float = 1.0  # of a longer (below 1) or a shorter throat; pitch moves along
 
 
+VOCABULARIES: dict[str, Vocabulary] = {"en": ENGLISH, "fa": PERSIAN}
+"""The languages that there is a demo corpus of."""
+
 # The variants a recogniser reads well (0.97 of the words and more); the first is the single voice.
 DEMO_VOICES = tuple(DemoVoice(name, f"en-us+{name}") for name in ("f2", "m6", "f1", "f5"))
 
@@ -75,6 +87,7 @@ class _Clip:
     audio_file: str  # from the manifest's own folder
     text: str
     voice: DemoVoice
+    language: str
 
 
 def make_demo_corpus(
@@ -85,6 +98,7 @@ def make_demo_corpus(
     sentences: int = 400,
     held_out: int = 40,
     seed: int = 0,
+    language: str = "en",
     progress: Callable[[int, int], None] | None = None,
 ) -> DemoSummary:
     """Speak a corpus into `folder`, or reuse the one there if it was made with these settings.
@@ -92,13 +106,19 @@ def make_demo_corpus(
     `voices` counts the speakers (1 gives a single voice) or lists them, `sentences` counts the
     training clips, `held_out` the clips of each of the two held-out sets; all are shared out
     between the speakers. Unseen voices speak nothing of those, only references and tests of their
-    own. `progress` is told the clips done and the clips in all. The folder
-    appears when it is whole.
+    own. All of them speak `language`, one of `VOCABULARIES`. `progress` is told the clips done and
+    the clips in all. The folder appears when it is whole.
     """
     folder = Path(folder).expanduser().resolve()
+    vocabulary = vocabulary_of(language)
     chosen = _choose_voices(voices)
     _choose_voices([*chosen, *unseen_voices])  # names differ between the two as well
-    clips = _plan_clips(chosen, unseen_voices, sentences=sentences, held_out=held_out, seed=seed)
+    texts = draw_texts(
+        num_sentences=sentences, num_held_out=held_out, seed=seed, vocabulary=vocabulary
+    )
+    clips = _plan_clips(texts, [in_language(voice, language) for voice in chosen], language)
+    apart = [in_language(voice, language) for voice in unseen_voices]
+    clips += _plan_unseen(apart, language, avoid=[clip.text for clip in clips], seed=seed)
     settings = {"format": _FORMAT, "seed": seed, "clips": len(clips), "plan": _digest(clips)}
     if summary := _existing(folder, settings):
         return summary
@@ -136,18 +156,25 @@ def _is_plain(name: str) -> bool:
     return name.isascii() and name.replace("-", "").replace("_", "").isalnum()
 
 
-def _plan_clips(
-    voices: Sequence[DemoVoice],
-    unseen_voices: Sequence[DemoVoice],
-    *,
-    sentences: int,
-    held_out: int,
-    seed: int,
-) -> list[_Clip]:
+def vocabulary_of(language: str) -> Vocabulary:
+    """What a demo corpus of a language is drawn from."""
+    if language not in VOCABULARIES:
+        raise DataError(
+            f"There is no demo corpus in {language!r}.", f"one of {', '.join(VOCABULARIES)}"
+        )
+    return VOCABULARIES[language]
+
+
+def in_language(voice: DemoVoice, language: str) -> DemoVoice:
+    """The same speaker, speaking another language."""
+    variant = voice.espeak_voice.partition("+")[2]
+    return replace(voice, espeak_voice=f"{ESPEAK_VOICES.get(language, language)}+{variant}")
+
+
+def _plan_clips(texts: DemoTexts, voices: Sequence[DemoVoice], language: str) -> list[_Clip]:
     """Decide every clip from the settings alone."""
-    texts = draw_texts(num_sentences=sentences, num_held_out=held_out, seed=seed)
-    clips = [
-        _Clip(manifest, f"wavs/{prefix}_{index:04d}_{voice.name}.wav", text, voice)
+    return [
+        _Clip(manifest, f"wavs/{prefix}_{index:04d}_{voice.name}.wav", text, voice, language)
         for manifest, prefix, listed in (
             (TRAIN_MANIFEST, "demo", texts.train),
             (NEW_SENTENCES_MANIFEST, "new_sentence", texts.new_sentences),
@@ -156,26 +183,27 @@ def _plan_clips(
         for index, text in enumerate(listed)
         for voice in (voices[index % len(voices)],)
     ]
-    used = [*texts.train, *texts.new_sentences, *texts.new_words]
-    return clips + _plan_unseen(unseen_voices, avoid=used, seed=seed)
 
 
-def _plan_unseen(voices: Sequence[DemoVoice], *, avoid: Sequence[str], seed: int) -> list[_Clip]:
+def _plan_unseen(
+    voices: Sequence[DemoVoice], language: str, *, avoid: Sequence[str], seed: int
+) -> list[_Clip]:
     """References of each voice, all different, and tests that all voices share."""
+    vocabulary = VOCABULARIES[language]
     rng = random.Random(f"unseen {seed}")  # noqa: S311 - a shuffle, not a secret
     num_references = _UNSEEN_REFERENCES * len(voices)
     drawn = draw_slot_sentences(
-        SLOTS, num_sentences=num_references + _UNSEEN_TESTS, rng=rng, avoid=avoid
+        vocabulary.slots, num_sentences=num_references + _UNSEEN_TESTS, rng=rng, avoid=avoid
     )
     tests = drawn[num_references:] + draw_slot_sentences(
-        HELD_OUT_SLOTS, num_sentences=_UNSEEN_TESTS, rng=rng, avoid=avoid
+        vocabulary.held_out_slots, num_sentences=_UNSEEN_TESTS, rng=rng, avoid=avoid
     )
     said = [
         (UNSEEN_REFERENCES_MANIFEST, "reference", drawn[i : num_references : len(voices)], voice)
         for i, voice in enumerate(voices)
     ] + [(UNSEEN_TESTS_MANIFEST, "test", tests, voice) for voice in voices]
     return [
-        _Clip(manifest, f"wavs/{prefix}_{index:04d}_{voice.name}.wav", text, voice)
+        _Clip(manifest, f"wavs/{prefix}_{index:04d}_{voice.name}.wav", text, voice, language)
         for manifest, prefix, listed, voice in said
         for index, text in enumerate(listed)
     ]
@@ -187,6 +215,10 @@ def _digest(clips: Sequence[_Clip]) -> str:
     for clip in plan:
         if clip["voice"]["formants"] == 1.0:  # a later setting: older corpora stay valid without it
             del clip["voice"]["formants"]
+        if clip["language"] == "en":  # likewise
+            del clip["language"]
+        elif clip["language"] == "fa":  # read in another way, it is another corpus
+            clip["said"] = persian_for_espeak(clip["text"])
     return hashlib.sha256(json.dumps(plan).encode()).hexdigest()
 
 
@@ -210,7 +242,7 @@ def _speak_clips(
         with (folder / manifest).open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, delimiter="|", lineterminator="\n")
             writer.writerow(MANIFEST_COLUMNS)
-            writer.writerows((c.audio_file, c.text, c.voice.name, "en") for c in listed)
+            writer.writerows((c.audio_file, c.text, c.voice.name, c.language) for c in listed)
     listed_unseen = rows.get(UNSEEN_REFERENCES_MANIFEST, [])
     num_unseen = len(listed_unseen) + len(rows.get(UNSEEN_TESTS_MANIFEST, []))
     return {
@@ -225,7 +257,7 @@ def _speak_clips(
 
 def speak_clip(text: str, voice: DemoVoice) -> np.ndarray:
     """What a voice says, as 16-bit samples at our rate, as loud as every other clip."""
-    samples, rate = espeak.speak(
+    samples, rate = recite(
         text,
         voice=voice.espeak_voice,
         rate=round(voice.rate / voice.formants),  # so that playing it faster or slower makes up

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from myxtts.errors import DataError
 
 
-def _words(text: str) -> tuple[str, ...]:
+def words(text: str) -> tuple[str, ...]:
+    """The words of a text, for a slot."""
     return tuple(text.split())
 
 
@@ -17,23 +18,23 @@ def _words(text: str) -> tuple[str, ...]:
 # the held-out ones included, so that a listener who knows the list (the closed-set test of
 # intelligibility) can tell them apart: 24 + 8 alternatives a slot.
 SLOTS: dict[str, tuple[str, ...]] = {
-    "name": _words(
+    "name": words(
         "Peter Alice Kathy Thomas Nina Steven Rachel William Joyce Hannah Allen Doris "
         "Lucas Sarah Martin George Zoe Victor Emily Paul Sophie Howard Barbara Oscar"
     ),
-    "verb": _words(
+    "verb": words(
         "sees buys has gives finds keeps wants sells draws moves likes throws washes "
         "carries chooses borrows paints orders counts teaches needs hides fixes loves"
     ),
-    "number": _words(
+    "number": words(
         "two three four five six seven eight nine ten eleven twelve twenty "
         "thirty sixty ninety hundred many several few most some all no these"
     ),
-    "adjective": _words(
+    "adjective": words(
         "old green large cheap heavy pretty dark thin small wooden yellow clean "
         "strange round quiet modern fresh lovely smooth royal broken famous usual young"
     ),
-    "noun": _words(
+    "noun": words(
         "ships flowers houses books toys rings chairs windows tables spoons bottles horses clocks "
         "shoes dogs pictures gardens kitchens feathers oranges mirrors boats knives pencils"
     ),
@@ -93,7 +94,22 @@ EVERYDAY_SENTENCES: tuple[str, ...] = (
 )
 
 
-MIN_SENTENCES = len(EVERYDAY_SENTENCES) + max(map(len, SLOTS.values()))  # every word is said
+@dataclass(frozen=True)
+class Vocabulary:
+    """What a corpus of one language is drawn from."""
+
+    slots: Mapping[str, tuple[str, ...]]
+    held_out_slots: Mapping[str, tuple[str, ...]]
+    everyday: tuple[str, ...]
+
+    @property
+    def min_sentences(self) -> int:
+        """So many that every word is said."""
+        return len(self.everyday) + max(map(len, self.slots.values()))
+
+
+ENGLISH = Vocabulary(SLOTS, HELD_OUT_SLOTS, EVERYDAY_SENTENCES)
+MIN_SENTENCES = ENGLISH.min_sentences
 MAX_HELD_OUT = 1000  # far from all that the held-out slots can combine
 
 
@@ -106,23 +122,26 @@ class DemoTexts:
     new_words: list[str]  # words never heard in training only
 
 
-def draw_texts(*, num_sentences: int, num_held_out: int, seed: int) -> DemoTexts:
+def draw_texts(
+    *, num_sentences: int, num_held_out: int, seed: int, vocabulary: Vocabulary = ENGLISH
+) -> DemoTexts:
     """Draw the texts of a corpus; the same numbers give the same texts."""
-    if num_sentences < MIN_SENTENCES:
+    if num_sentences < vocabulary.min_sentences:
         raise DataError(
             f"{num_sentences} sentences are too few to say every word of the demo corpus.",
-            f"at least {MIN_SENTENCES}",
+            f"at least {vocabulary.min_sentences}",
         )
     if not 0 <= num_held_out <= MAX_HELD_OUT:
         raise DataError(f"{num_held_out} held-out clips cannot be made.", f"0 to {MAX_HELD_OUT}")
     rng = random.Random(seed)  # noqa: S311 - a shuffle, not a secret
-    num_drawn = num_sentences - len(EVERYDAY_SENTENCES)
-    train = [*EVERYDAY_SENTENCES, *draw_slot_sentences(SLOTS, num_sentences=num_drawn, rng=rng)]
+    slots, everyday = vocabulary.slots, vocabulary.everyday
+    num_drawn = num_sentences - len(everyday)
+    train = [*everyday, *draw_slot_sentences(slots, num_sentences=num_drawn, rng=rng)]
     rng.shuffle(train)
     return DemoTexts(
         train,
-        draw_slot_sentences(SLOTS, num_sentences=num_held_out, rng=rng, avoid=train),
-        draw_slot_sentences(HELD_OUT_SLOTS, num_sentences=num_held_out, rng=rng),
+        draw_slot_sentences(slots, num_sentences=num_held_out, rng=rng, avoid=train),
+        draw_slot_sentences(vocabulary.held_out_slots, num_sentences=num_held_out, rng=rng),
     )
 
 

@@ -49,7 +49,10 @@ def unseen_voices() -> tuple[DemoVoice, ...]:
 
 
 def make_many_voices_corpus(
-    folder: Path, *, progress: Callable[[int, int], None] | None = None
+    folder: Path,
+    *,
+    language: str = "en",
+    progress: Callable[[int, int], None] | None = None,
 ) -> DemoSummary:
     """Speak the corpus of all of them into `folder`, or reuse it; see `make_demo_corpus`."""
     return make_demo_corpus(
@@ -58,6 +61,7 @@ def make_many_voices_corpus(
         unseen_voices=unseen_voices(),
         sentences=NUM_VOICES * CLIPS_A_VOICE,
         held_out=NUM_VOICES * HELD_OUT_A_VOICE,
+        language=language,
         progress=progress,
     )
 

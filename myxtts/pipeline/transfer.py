@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from functools import lru_cache
 from typing import Any
 
@@ -14,23 +15,21 @@ from myxtts.pipeline.devices import DevicePlan
 def put_on_device(batch: Any, device: str) -> tuple[Any, list[Any]]:
     """The batch as tensors on this device, and a flat list of them. Text stays on the host."""
     leaves = tf.nest.flatten(batch)
-    if all(_is_settled(leaf, device) for leaf in leaves):
+    tensors = [_put(leaf, device) for leaf in leaves]
+    if all(map(operator.is_, tensors, leaves)):  # as a stage has just made it
         return batch, leaves
-    tensors = []
-    with tf.device(device):
-        for leaf in leaves:
-            if _is_text(leaf):
-                with tf.device("/CPU:0"):  # no GPU holds text
-                    tensors.append(tf.convert_to_tensor(leaf))
-                continue
-            tensor = tf.convert_to_tensor(leaf)  # a tensor stays where it is, an array is placed
-            tensors.append(tensor if is_on(tensor, device) else tf.identity(tensor))
     return tf.nest.pack_sequence_as(batch, tensors), tensors
 
 
-def _is_settled(leaf: Any, device: str) -> bool:
-    """Whether a leaf needs no work: what a stage has just made on its device, or text."""
-    return isinstance(leaf, tf.Tensor) and (is_on(leaf, device) or leaf.dtype == tf.string)
+def _put(leaf: Any, device: str) -> Any:
+    if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufc":
+        # A tensor may share an array's memory, and the array is its owner's to write again.
+        return _place(leaf.copy(), device)
+    if isinstance(leaf, tf.Tensor) and (is_on(leaf, device) or leaf.dtype == tf.string):
+        return leaf
+    with tf.device("/CPU:0" if _is_text(leaf) else device):  # no GPU holds text
+        tensor = tf.convert_to_tensor(leaf)  # a tensor stays where it is, a number is placed
+        return tensor if is_on(tensor, device) or _is_text(leaf) else tf.identity(tensor)
 
 
 def copy_to_model_device(batch: Any, plan: DevicePlan) -> Any:
@@ -41,18 +40,22 @@ def copy_to_model_device(batch: Any, plan: DevicePlan) -> Any:
     only to wait for it.
     """
     leaves = tf.nest.flatten(batch)
-    sent = [leaf for leaf in leaves if leaf.dtype != tf.string]
-    with tf.device(plan.model_device):
-        # To start a traced call takes longer than these copies between CPU devices: 0.2 ms.
-        copy = copy_each if plan.simulated else crossing()
-        arrived = iter(copy(sent) if sent else ())
-    moved = [leaf if leaf.dtype == tf.string else next(arrived) for leaf in leaves]
-    return tf.nest.pack_sequence_as(batch, moved)
+    places = [place for place, leaf in enumerate(leaves) if leaf.dtype != tf.string]
+    if places:
+        sent = [leaves[place] for place in places]
+        if plan.simulated:  # to start a traced call takes longer than these copies: 0.2 ms
+            arrived = copy_each(sent, plan.model_device)
+        else:
+            with tf.device(plan.model_device):
+                arrived = crossing()(sent)
+        for place, tensor in zip(places, arrived, strict=True):
+            leaves[place] = tensor
+    return tf.nest.pack_sequence_as(batch, leaves)
 
 
-def copy_each(tensors: list[Any]) -> list[Any]:
+def copy_each(tensors: list[Any], device: str) -> list[Any]:
     """Real copies where `tf.identity` only aliases the buffer: between logical CPU devices."""
-    return [tf.raw_ops.DeepCopy(x=tensor) for tensor in tensors]
+    return [_place(tensor.numpy(), device) for tensor in tensors]  # `numpy` copies
 
 
 @lru_cache(maxsize=1)
@@ -72,6 +75,18 @@ def crossing() -> Any:
 def is_on(tensor: Any, device: str) -> bool:
     """Whether a tensor or variable lives on this device."""
     return bool(tensor.device.endswith(_full_name(device)))
+
+
+def _place(array: Any, device: str) -> Any:
+    """What `tf.convert_to_tensor` does with an array at the end of a way ten times as long."""
+    return tf.__internal__.EagerTensor(array, _home(device), None)
+
+
+@lru_cache(maxsize=64)
+def _home(device: str) -> Any:
+    """A device as a tensor names it; the first one asked for starts TensorFlow's devices."""
+    with tf.device(device):
+        return tf.zeros([]).device
 
 
 @lru_cache(maxsize=64)
@@ -108,6 +123,6 @@ def runs_ahead(device: str) -> bool:
 
 
 def _is_text(leaf: Any) -> bool:
-    if isinstance(leaf, np.ndarray):  # most often; comparing its type with TensorFlow's is slow
+    if isinstance(leaf, np.ndarray):  # comparing its type with TensorFlow's is slow
         return leaf.dtype.kind in "USO"
     return isinstance(leaf, (str, bytes)) or getattr(leaf, "dtype", None) == tf.string

@@ -40,6 +40,14 @@ ON_ONE_CARD_EACH: dict[str, Any] = {
     "data.data_gpu_memory": None,
     "data.model_gpu_memory": None,
 }
+ON_TWO_CARDS_AND_ONE: dict[str, Any] = {
+    "training.replicas": None,  # the cards tell how many
+    "data.data_gpu": 0,
+    "data.model_gpu": (1, 2),
+    "data.enable_memory_isolation": True,
+    "data.data_gpu_memory": None,
+    "data.model_gpu_memory": None,
+}
 # What the simulator can foretell; where gains are about equal the cheaper cure, which comes first,
 # stays first.
 FORETOLD: tuple[Kind, ...] = ("native-loading", "buffer", "workers", "cache", "prefetch", "depth")
@@ -273,7 +281,10 @@ def compare_layouts(
             "Three cards, one preparing for two replicas (split-parallel), would reach {} times, "
             "by calculation: {}"
         )
-        reasons.append(Message(words, (f"{both / single:.2f}", "--data-gpu 0 --model-gpu 1,2")))
+        command = training_command(
+            with_settings(config, ON_TWO_CARDS_AND_ONE), config_file=profile.config_file
+        )
+        reasons.append(Message(words, (f"{both / single:.2f}", command)))
     if profile.on_cpu:
         reasons.append(
             Message("All of it ran on the same cores: this says nothing about two GPUs.")

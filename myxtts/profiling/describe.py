@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from myxtts.config.commands import training_command
 from myxtts.pipeline.hardware import MB
+from myxtts.pipeline.limits import CUDA_CONTEXT_MB
 from myxtts.pipeline.telemetry import PROCESS, READ, TRAIN, TRANSFER
+from myxtts.profiling.advisor import ON_ONE_CARD_EACH
+from myxtts.profiling.cards import LAUNCH_S
 from myxtts.profiling.measurements import READ_CACHED, READ_COLD, READ_NATIVE, Advice, Profile
 from myxtts.profiling.planner import MemoryPlan
+from myxtts.profiling.what_if import with_settings
+from myxtts.replicas.cost import Link, ring_s
 from myxtts.training.batch_fit import USABLE
+
+PCI_EXPRESS = Link(31.5e9, LAUNCH_S)  # generation 4, x16, one direction
+SLOW_NETWORK = 10  # Gb/s
 
 NAMES = {
     READ: "read (one worker)",
@@ -141,5 +150,28 @@ def describe_plan(plan: MemoryPlan) -> Iterator[str]:
     yield f"Batch size {plan.fit.batch}: {plan.fit.beside_the_table}"
     for note in plan.notes:
         yield f"Note: {note}"
+    if plan.fits:
+        yield from _describe_replicas(plan)
     yield "It fits." if plan.fits else "It does NOT fit."
     yield f"Recommended: {plan.command}"
+
+
+def _describe_replicas(plan: MemoryPlan) -> Iterator[str]:
+    """The other way to use the two cards, as far as it can be told without a measurement."""
+    needed, room = plan.model_mb + plan.data_mb, plan.card_mb - CUDA_CONTEXT_MB
+    gradients = plan.step.weights.model
+    links = PCI_EXPRESS, Link.of_network(SLOW_NETWORK)
+    on_bus, on_network = (1e3 * ring_s(gradients, 2, link) for link in links)
+    if needed > room:
+        yield f"A replica on each card does not fit: {needed:.0f} MB of {room} for both jobs."
+        return
+    yield (
+        f"Or two replicas, each doing both jobs on its card ({needed:.0f} MB of {room}), "
+        "two batches an update:"
+    )
+    yield (
+        f"{gradients / 1e6:.1f} MB of gradients to add up take {on_bus:.1f} ms between cards, or "
+        f"{on_network:.0f} ms between machines at {SLOW_NETWORK} Gb/s"
+    )
+    yield "(calculated, not measured; myxtts profile says which way is faster)."
+    yield f"Replicas: {training_command(with_settings(plan.config, ON_ONE_CARD_EACH))}"

@@ -6,10 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from myxtts.config.config import XTTSConfig
 from myxtts.features.audio import HOP, SAMPLE_RATE
-from myxtts.profiling.cards import CARDS, LAUNCH_S, PublishedCard
+from myxtts.profiling.cards import CARDS, GIGA, LAUNCH_S, PublishedCard
 from myxtts.profiling.planner import plan_memory
 from myxtts.profiling.speed_estimate import SpeedEstimate, StageTime, Work, estimate
-from myxtts.training.model_memory import BatchShape
+from myxtts.replicas.cost import Link, step_s
+from myxtts.training.model_memory import BatchShape, count_parameters
+
+REPLICAS = 2
 
 
 def describe_speed(
@@ -30,23 +33,41 @@ def describe_speed(
     yield ""
     yield from _describe_work(work)
     found = [(card, estimate(work, card.device(tf32=config.training.tf32))) for card in cards]
-    for card, estimated in found:
+    gradients = 4 * count_parameters(config.model)
+    together = [_replicas_s(card, estimated, gradients) for card, estimated in found]
+    for (card, estimated), replicas in zip(found, together, strict=True):
         yield ""
         yield from _describe_card(card, estimated)
+        yield _describe_replicas(estimated, replicas, gradients)
     yield ""
     yield (
         f"{'estimate, steps/s':18s}{'one card':>10s}{'two cards':>11s}{'clips/s':>9s}"
-        f"{'audio s/s':>11s}{'largest batch':>15s}"
+        f"{'audio s/s':>11s}{'replicas':>10s}{'largest batch':>15s}"
     )
     seconds = shape.rows * shape.frames * HOP / SAMPLE_RATE
-    for card, estimated in found:
+    for (card, estimated), replicas in zip(found, together, strict=True):
         rates = 1 / estimated.one_device_s, 1 / estimated.two_devices_s
         largest = plan_memory(config, gpu_memory_mb=card.memory_gb * 1024).fit.largest
         yield (
             f"{card.name:18s}{rates[0]:10.1f}{rates[1]:11.1f}{rates[1] * shape.rows:9.0f}"
-            f"{rates[1] * seconds:11.0f}{largest:15d}"
+            f"{rates[1] * seconds:11.0f}{REPLICAS / replicas:10.1f}{largest:15d}"
         )
-    yield "(at the most; clips and seconds of audio with two cards; the largest batch by memory)"
+    yield "(at the most; clips and seconds of audio with two cards; the largest batch by memory;"
+    yield f"replicas: batches a second of --replicas {REPLICAS} on two cards, {REPLICAS} an update)"
+
+
+def _replicas_s(card: PublishedCard, estimated: SpeedEstimate, num_bytes: int) -> float:
+    """An update of two replicas on a card each, their gradients added up over the bus."""
+    link = Link(card.bus_gb_per_s * GIGA, latency_s=LAUNCH_S)
+    return step_s(estimated.one_device_s, num_bytes, REPLICAS, link)
+
+
+def _describe_replicas(estimated: SpeedEstimate, replicas_s: float, num_bytes: int) -> str:
+    one, rate = estimated.one_device_s, REPLICAS / replicas_s
+    return (
+        f"  {REPLICAS} replicas: {1e3 * one:.2f} + {1e3 * (replicas_s - one):.2f} for the sum of "
+        f"{num_bytes / 1e6:.1f} MB = {1e3 * replicas_s:.2f} ms, at most {rate:.1f} batches/s"
+    )
 
 
 def _describe_work(work: Work) -> Iterator[str]:

@@ -24,6 +24,7 @@ VARIANT_FOLDER = "voices/!v"  # below the data folder; `en-us+f2` reads the file
 _OUTPUT_SYNCHRONOUS = 2
 _DONT_EXIT = 0x8000  # a missing data file is reported, instead of ending the process
 _CHARS_UTF8 = 1
+_PHONEMES_IN_BRACKETS = 0x100  # [[…]] are espeak's own names of phonemes
 _PHONEMES_IPA = 2
 _POSITION_CHARACTER = 1
 _RATE, _VOLUME, _PITCH, _RANGE = 1, 2, 3, 4
@@ -108,7 +109,9 @@ class _Library:
             clauses.append(_LANGUAGE_SWITCH.sub("", (clause or b"").decode()).strip())
         return " ".join(filter(None, clauses))
 
-    def speak(self, text: str, voice: str, parameters: dict[int, int]) -> np.ndarray:
+    def speak(
+        self, text: str, voice: str, parameters: dict[int, int], *, brackets: bool
+    ) -> np.ndarray:
         self._reload()
         self._set_voice(voice)
         for parameter, value in parameters.items():
@@ -117,8 +120,9 @@ class _Library:
         ctypes.CDLL(None).srand(1)  # the klatt voices draw their breath noise from libc's rand()
         self._chunks.clear()
         data = _encode(text)
+        flags = _CHARS_UTF8 | (_PHONEMES_IN_BRACKETS if brackets else 0)
         status = self._lib.espeak_Synth(
-            data, ctypes.c_size_t(len(data) + 1), 0, _POSITION_CHARACTER, 0, _CHARS_UTF8, None, None
+            data, ctypes.c_size_t(len(data) + 1), 0, _POSITION_CHARACTER, 0, flags, None, None
         )
         if status != 0:
             raise DataError(
@@ -167,12 +171,19 @@ def phonemize(text: str, voice: str) -> str:
 
 
 def speak(
-    text: str, *, voice: str, rate: int = 150, pitch: int = 50, pitch_range: int = 50
+    text: str,
+    *,
+    voice: str,
+    rate: int = 150,
+    pitch: int = 50,
+    pitch_range: int = 50,
+    brackets: bool = False,
 ) -> tuple[np.ndarray, int]:
     """Speak text and return int16 mono samples and their rate.
 
     The same arguments give the same bytes, whatever was spoken before. `rate` is in words per
-    minute, `pitch` and `pitch_range` run from 0 to 100 around the voice's own at 50.
+    minute, `pitch` and `pitch_range` run from 0 to 100 around the voice's own at 50. With
+    `brackets`, what stands in `[[…]]` is said as the phonemes that it names.
     """
     for name, value, low, high in (
         ("rate", rate, 80, 450),
@@ -184,7 +195,7 @@ def speak(
     parameters = {_RATE: rate, _VOLUME: 100, _PITCH: pitch, _RANGE: pitch_range}
     with _lock:
         library = _loaded()
-        return library.speak(text, voice, parameters), library.sample_rate
+        return library.speak(text, voice, parameters, brackets=brackets), library.sample_rate
 
 
 def _loaded() -> _Library:

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from myxtts.errors import ConfigError, DataError
+from myxtts.messages import harmless
 from myxtts.text import espeak
 from myxtts.text.languages import check_language
 from myxtts.text.lexicon import LayeredLexicon, Lexicon, is_ipa
@@ -50,7 +51,7 @@ _KNOWN_PHONEMES = frozenset(PHONEMES)
 
 ESPEAK_VOICES = {"en": "en-us", "zh-cn": "cmn"}  # the other tags name their voice themselves
 
-_PAUSES = str.maketrans("،؛؟。、，．！？；：।—…", ",;?.,,.!?;:.,.")
+ASCII_MARKS = str.maketrans("،؛؟。、，．！？；：।—…", ",;?.,,.!?;:.,.")
 # A mark counts before a gap; "3.5", "a.m." and the initials of "J. F. Kennedy" are no pauses.
 _PAUSE = re.compile(
     r"((?:[,?!;:،؛؟।—…]|(?<!(?<!\w)[A-Za-z])\.|\.(?=\W*$))+(?=[\s\"')\]]|$)|[。、，．！？；：]+|—)"
@@ -247,13 +248,22 @@ class PhonemeTokenizer(_SymbolTokenizer):
         own = self.lexicon.for_language("fa") if self.lexicon else None
         for word in read_persian_words(text, own):
             if word.is_mark:
-                mark = word.text.translate(_PAUSES)
+                mark = word.text.translate(ASCII_MARKS)
                 said += "" if said.endswith(mark) else mark
             else:
                 said += f" {word.phonemes}"
                 if word.source == "guess":
-                    self.guessed_counts[word.text] += 1
+                    self._count_guessed(word.text)
         return " ".join(said.split())
+
+    def _count_guessed(self, word: str) -> None:
+        if not self.guessed_counts:  # said once: a list of names would be hundreds of lines
+            logger.info(
+                "words that no table knows are read by espeak-ng's rules, the first is %s; myxtts "
+                "data check lists them all",
+                harmless(word),
+            )
+        self.guessed_counts[word] += 1
 
 
 def read_words(text: str, language: str, lexicon: Lexicon | None = None) -> list[ReadWord]:
@@ -274,7 +284,7 @@ def read_words(text: str, language: str, lexicon: Lexicon | None = None) -> list
             continue
         for i, part in enumerate(_PAUSE.split(written if said is None else said)):
             if i % 2:
-                read.append(ReadWord(part, part.translate(_PAUSES), "mark"))
+                read.append(ReadWord(part, part.translate(ASCII_MARKS), "mark"))
                 continue
             for word in part.split():
                 phonemes = _say(word, language, voice).strip()
@@ -309,7 +319,7 @@ def _say(text: str, language: str, voice: str) -> str:
     said = ""
     for i, part in enumerate(_PAUSE.split(text)):
         if i % 2:  # the separators; "..." is one pause
-            said += re.sub(r"(.)\1+", r"\1", part.translate(_PAUSES))
+            said += re.sub(r"(.)\1+", r"\1", part.translate(ASCII_MARKS))
             continue
         for run in (part,) if language == "zh-cn" else _HAN.split(part):
             is_han = language != "zh-cn" and _HAN.fullmatch(run)

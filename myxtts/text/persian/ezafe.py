@@ -37,6 +37,8 @@ _FUTURE = _set("future")
 _COPULA = _set("copula")
 _AGENTS = _set("agents")
 _LIKELY = 0.35
+_COUNTS = frozenset(["چند", "چندین"])
+_OWNING = frozenset(["داد", "داشت", "گرفت"])  # plain verbs where things are counted
 _PAIRS = frozenset(tuple(pair.split("+")) for pair in _set("pairs"))
 _AGENT_ENDINGS = ("فروش", "کار", "گر", "مند", "بان", "چی", "پزشک", "شناس")
 _FAMILY_ENDINGS = ("پور", "زاده", "نژاد", "فر")
@@ -49,6 +51,7 @@ class _Place(NamedTuple):
     tag: str
     likely: float  # how likely the tagger thinks it
     known: Known | None
+    word_before: str
     before: str  # the tag of the word before
     in_chain: bool  # the word before has an ezafe
     next: str
@@ -71,7 +74,8 @@ def mark_ezafe(
         tag_after = tags[i + 1] if i + 1 < len(words) else "PUNC"
         known_after = (*known[i + 1 : i + 3], None, None)
         place = _Place(
-            words[i], tags[i], likely[i], known[i], tags[i - 1] if i else "",
+            words[i], tags[i], likely[i], known[i], words[i - 1] if i else "",
+            tags[i - 1] if i else "",
             i > 0 and marked[-1], following[0], tag_after, known_after[0], following[1],
             known_after[1],
         )  # fmt: skip
@@ -104,11 +108,13 @@ def _takes(place: _Place, *, ends_phrase: bool) -> bool:
     if place.likely >= _LIKELY:
         return True
     # A noun, an adjective and a verb that is more than "is" or "does".
-    described = tag == "N" and place.before != "DET" and place.next_tag == "AJ"
+    counted = place.word_before in _COUNTS or place.word_before in NUMBER_WORDS
+    described = tag == "N" and (counted or place.before != "DET") and place.next_tag == "AJ"
     if not described or place.next in _RELATIVE or place.next.endswith("تر"):
         return False
     verb = place.after_known.verb if place.after_known else ""
-    return bool(verb) and verb not in _LIGHT and not _makes_verb(place.next, verb)
+    light = _LIGHT - _OWNING if counted else _LIGHT
+    return bool(verb) and verb not in light and not _makes_verb(place.next, verb)
 
 
 def _ruled_out(place: _Place) -> bool:
@@ -127,7 +133,7 @@ def _ruled_out(place: _Place) -> bool:
     if next_verb and place.next.endswith("ه") and place.after in _COPULA:  # `گذشته است`
         return True
     if word in first_names() or word.endswith(_FAMILY_ENDINGS):
-        return place.next_tag in ("N", "NUM")
+        return place.next_tag in ("N", "NUM", "DET") or place.next in NUMBER_WORDS
     if place.next in _TIMES and place.after in _RELATIVE and word not in _SPANS:
         return True
     verb = place.after_known.verb if place.after_known else ""
@@ -136,7 +142,7 @@ def _ruled_out(place: _Place) -> bool:
     if verb and (place.next in _ADVERBS or _makes_verb(place.next, verb)):
         return True
     predicate = place.next_tag == "AJ" and place.after in _COPULA
-    return predicate and (place.in_chain or place.before in ("P", "DET"))
+    return predicate and (place.in_chain or place.before in ("", "P", "DET", "PUNC"))
 
 
 def _ends_phrase(words: Sequence[str], tags: Sequence[str], place: int) -> bool:

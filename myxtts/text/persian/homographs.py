@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from myxtts.text.persian.files import read_lines
 from myxtts.text.persian.lexicon import own_words
+from myxtts.text.persian.phonemes import plain
 
 _REACH = 4  # words to either side that count as near
 
@@ -42,8 +43,9 @@ def choose_reading(words: Sequence[str], tags: Sequence[str], place: int) -> tup
 
 def other_readings(word: str, reading: str) -> list[str]:
     """The readings a word may have elsewhere."""
+    reading = plain(reading)
     found = [choice.reading for choice in _table().get(word, ())] + [own_words().get(word, reading)]
-    return [other for other in dict.fromkeys(found) if other != reading]
+    return [other for other in dict.fromkeys(map(plain, found)) if other != reading]
 
 
 def _neighbours(words: Sequence[str], place: int, kind: str) -> Sequence[str]:

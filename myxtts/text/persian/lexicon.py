@@ -25,11 +25,16 @@ def package_folder() -> Path | None:
 
 @lru_cache(maxsize=1)
 def own_words() -> dict[str, str]:
-    """Our table: a word without its half-spaces, and its usual reading."""
+    """Our table: a word without its half-spaces, and its usual reading.
+
+    Where that is a word of its own (بهروز is a man, به‌روز up to date), the other keeps its
+    half-space.
+    """
+    lines = [line.split() for line in (*read_lines("words.txt"), *read_lines("names.txt"))]
     words: dict[str, str] = {}
-    for line in (*read_lines("words.txt"), *read_lines("names.txt")):
-        word, reading = line.split()
-        words.setdefault(word.replace(_JOINER, ""), reading)
+    for word, reading in sorted(lines, key=lambda line: _JOINER in line[0]):
+        bare = word.replace(_JOINER, "")
+        words.setdefault(word if bare in words else bare, reading)
     return words
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from myxtts.text.persian.lexicon import own_words, package_words
 from myxtts.text.persian.numbers import NUMBER_WORDS
-from myxtts.text.persian.phonemes import VOWELS
+from myxtts.text.persian.phonemes import VOWELS, plain
 from myxtts.text.persian.verbs import verb_forms
 
 _JOINER = "\u200c"
@@ -105,11 +105,18 @@ def look_up(word: str) -> Known | None:
 def _look_up(word: str) -> Known | None:
     bare = word.replace(_JOINER, "")
     own = own_words()
+    if word in own and word != bare:
+        return Known(own[word], "lexicon")
     if bare in own:
         verb = verb_forms().get(bare)
-        stem = verb.stem if verb and verb.reading.replace("'", "") == own[bare] else ""
+        if verb is None or plain(verb.reading).replace("'", "") != own[bare]:
+            return Known(own[bare], "lexicon")
+        same = plain(verb.reading) == own[bare]  # then the verb knows its stress
         return Known(
-            own[bare], "lexicon", verb=stem, surely_verb=bool(stem and verb and verb.certain)
+            verb.reading if same else own[bare],
+            "lexicon",
+            verb=verb.stem,
+            surely_verb=bool(verb.stem and verb.certain),
         )
     for ending, said in _ORDER:
         if bare.endswith(ending) and bare.removesuffix(ending) in NUMBER_WORDS - {"سه"}:

@@ -58,3 +58,17 @@ def from_ipa(ipa: str) -> str:
     for symbol, letter in _FROM_IPA:
         ipa = ipa.replace(symbol, letter)
     return _NO_SOUND.sub("", ipa)
+
+
+_ESPEAK_NAMES = {
+    "tʃ": "tS", "dʒ": "dZ", "q1": "q1", "ʃ": "S", "ʒ": "Z", "ɑ": "A", "r": "R", "ʔ": "?", "ɡ": "g",
+    "ˈ": "'", "ˌ": ",", "aː": "a:", "eː": "e:", "oː": "o:", "uː": "u:", "iː": "i:",
+    **{sound: sound for sound in "aeoiubptdkfvszxhmnljw"},
+}  # fmt: skip
+_ESPEAK_NAME = re.compile("|".join(sorted(_ESPEAK_NAMES, key=len, reverse=True)))
+
+
+def to_espeak(ipa: str) -> str | None:
+    """The names that espeak-ng's Persian has for these sounds; None if it lacks one of them."""
+    named = _ESPEAK_NAME.sub("", ipa) == ""
+    return _ESPEAK_NAME.sub(lambda found: _ESPEAK_NAMES[found[0]], ipa) if named else None

@@ -159,7 +159,8 @@ def _read_word(
     said = with_ezafe(reading) if ezafe else reading
     if written_end and not ezafe:  # `هوای` at the end of a clause keeps its ye
         said = reading + "y"
-    phonemes = to_ipa(said, silent_h=word.endswith("ه"), stressed=word not in _UNSTRESSED)
+    silent_h = word.endswith("ه") and not ezafe  # the ezafe's own e is as short as any
+    phonemes = to_ipa(said, silent_h=silent_h, stressed=word not in _UNSTRESSED)
     shown = plain(reading) + (("-ye" if reading[-1:] in "aâeoiu" else "-e") if ezafe else "")
     if token.by_user:
         return ReadWord(token.text, phonemes, "user", ezafe, shown)

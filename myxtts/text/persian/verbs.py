@@ -76,7 +76,8 @@ def verb_forms() -> dict[str, VerbForm]:
         past, past_said, present, present_said = line.split()
         for written, form in _forms(past, past_said, present, present_said):
             known = forms.get(written)
-            if known is None or (form.certain and not known.certain):
+            # نشست is nešast, though "did not wash" is written so too: another reading never wins.
+            if known is None or (form.certain and form.reading == known.reading):
                 forms[written] = form
     return forms
 
@@ -102,11 +103,17 @@ def _forms(
 
 
 def _past(stem: str, stem_said: str) -> Iterator[tuple[str, str, bool]]:
+    """Stressed is the prefix, else the stem, and of the perfect its e: m^iraft, r^aftam, raft^e'am."""
     for written, said, certain in _prefixed(stem, stem_said, order=False):
+        stressed = "^" in said
         for ending, tail in _PAST:
-            yield written + ending, said + tail, certain or len(ending) > 1
+            if ending == "ن" and not stressed:
+                continue  # the infinitive, below
+            spoken = (said if stressed else _stressed(said)) + tail
+            yield written + ending, spoken, certain or len(ending) > 1
         for ending, tail in _PERFECT:
-            yield written + "ه" + ending, f"{said}e{tail}", certain or bool(ending)
+            perfect = f"{said}{'' if stressed else '^'}e{tail}"
+            yield written + "ه" + ending, perfect, certain or bool(ending)
     yield stem + "ن", stem_said + "an", False
 
 
@@ -129,24 +136,30 @@ def _prefixed(stem: str, said: str, *, order: bool) -> Iterator[tuple[str, str, 
     """The stem behind each prefix, as written and as said, and whether that is surely a verb."""
     yield stem, said, False
     glide = "'" if said[0] == "i" else "y" if said[0] in _VOWELS else ""  # mi'istad, miyâyad
-    yield "می" + stem, f"mi{glide}{said}", True
-    yield "نمی" + stem, f"nemi{glide}{said}", True
-    prefixes = [("ن", "na"), ("ب", "bo" if said.startswith("xo") else "be")][: 1 + order]
+    yield "می" + stem, f"m^i{glide}{said}", True
+    yield "نمی" + stem, f"n^emi{glide}{said}", True
+    prefixes = [("ن", "n^a"), ("ب", "b^o" if said.startswith("xo") else "b^e")][: 1 + order]
     for letter, sound in prefixes:
+        letter_said = "n^a" if letter == "ن" else "b^i"
         if said[0] not in _VOWELS:
             yield letter + stem, sound + said, True
         elif stem.startswith("آ"):  # نیامد, بیاور
             yield (
                 letter + "یا" + stem[1:],
-                f"{sound[0]}{'a' if letter == 'ن' else 'i'}y" + said,
+                f"{letter_said}y" + said,
                 True,
             )
         elif said[0] == "i":  # بایست, نایستاد
             yield letter + stem, f"{sound}'{said}", True
         else:  # بیفتد and, as some write, بیافتد
-            glide = f"{sound[0]}{'a' if letter == 'ن' else 'i'}y" + said
+            glide = f"{letter_said}y" + said
             yield letter + "ی" + stem[1:], glide, True
             yield letter + "ی" + stem, glide, True
+
+
+def _stressed(stem: str) -> str:
+    place = max(stem.rfind(vowel) for vowel in _VOWELS)
+    return f"{stem[:place]}^{stem[place:]}" if place >= 0 else stem
 
 
 def _end_of_order(said: str) -> str:
