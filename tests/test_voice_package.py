@@ -29,7 +29,7 @@ def run(tree, *arguments: object) -> subprocess.CompletedProcess[str]:
     program = (
         "import sys\n"
         f"for name in {names!r}: sys.modules[name] = None\n"
-        "from myxtts_voice.inference.small.command import main\n"
+        "from myxtts_voice.serving.command import main\n"
         "sys.exit(main())"
     )
     return subprocess.run(

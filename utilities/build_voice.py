@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 NAME, PACKAGE = "myxtts-voice", "myxtts_voice"
 # What is used from outside; all else follows.
 ENTRIES = (
-    "myxtts.inference.small.command",
+    "myxtts.serving.command",
     "myxtts.inference.small.voice",
     "myxtts.serving.running",
 )
@@ -60,7 +60,7 @@ persian = ["gruut-lang-fa>=2.0.1,<3"]
 serve = ["prometheus-client>=0.21", "starlette>=0.41", "uvicorn>=0.32", "wyoming>=1.7"]
 
 [project.scripts]
-{name} = "{package}.inference.small.command:main"
+{name} = "{package}.serving.command:main"
 
 [tool.setuptools.packages.find]
 include = ["{package}*"]
