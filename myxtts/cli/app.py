@@ -22,6 +22,7 @@ from myxtts.cli.plan import plan
 from myxtts.cli.profile import profile
 from myxtts.cli.serve import serve
 from myxtts.cli.setting_flags import GroupedCommand
+from myxtts.cli.studio import studio
 from myxtts.cli.synthesize import synthesize
 from myxtts.cli.train import train
 from myxtts.cli.validate import validate
@@ -42,6 +43,7 @@ app.command(cls=GroupedCommand)(validate)
 app.command()(demo)
 app.command(cls=GroupedCommand)(profile)
 app.command(cls=GroupedCommand)(plan)
+app.command()(studio)
 app.command()(monitor)
 app.command()(synthesize)
 app.command()(serve)
