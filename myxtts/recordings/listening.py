@@ -33,9 +33,8 @@ class HeardClip:
     """One clip, listened to."""
 
     number: int  # of the clips given
-    fit: (
-        float | None
-    )  # None if there is no other text; per frame and band: how much better its text fits than other clips'
+    # How much better its text fits than other clips', per frame and band; None without others.
+    fit: float | None
     voice: Floats  # who speaks: a vector, comparable with those of other clips
     echo: float | None  # seconds until sound has died away by 60 dB; None where it never fell
     fingerprint: Floats
