@@ -131,7 +131,7 @@ class ClipListener:
             far = [abs(len(clips[j].mels) - len(clips[i].mels)) for j in near]
             others = [near[k] for k in np.argsort(far, kind="stable")[:OTHERS]]
             mels, silence = (clips[i].mels - shift) / spread, (silences[i] - shift) / spread
-            own, *foreign = (_score(mels, *states[j], spread, silence) for j in (i, *others))
+            own, *foreign = (_score(mels, states[j], spread, silence) for j in (i, *others))
             if foreign:
                 fits[i] = (own - max(foreign)) / mels.shape[1]
         return fits
@@ -139,12 +139,12 @@ class ClipListener:
 
 def _score(
     mels: Floats,
-    means: Floats,
-    optional: npt.NDArray[np.bool_],
+    states: tuple[Floats, npt.NDArray[np.bool_]],
     spread: Floats,
     silence: Floats,
 ) -> float:
     """The mean log-likelihood of a clip's frames, if it said a text; very low if it cannot."""
+    means, optional = states
     found = best_path(mels, means / spread, optional, silence)
     return _NO_WAY if found is None else float(found[1].mean())
 
