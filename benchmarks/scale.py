@@ -5,7 +5,8 @@ cores; with `--xla` every process compiles the step first, which takes several t
 `--paper` prints the tables of docs/*/scaling.md instead, which are calculated.
 
     cores left what other programs left of the processor while the steps ran; the step of one
-               process is counted in processor time, so that their load does not enter into it
+               process, with what it packs for a sum, is counted in processor time, so that their
+               load does not enter into it
     of bound   the rate against that of these cores, if they did nothing but one process's work
     sum        the time in it of the process that waited least: those that come early wait for it
     predicted  the step by the model of cost: one process's work, shared out over the cores left,
@@ -26,7 +27,7 @@ from pathlib import Path
 import psutil
 
 from myxtts.config.config import XTTSConfig
-from myxtts.replicas.cluster import find_cluster, tf_config
+from myxtts.replicas.cluster import Cluster, find_cluster, tf_config
 from myxtts.replicas.cost import Link, Measured, efficiency, fit_link, ring_s
 from myxtts.replicas.meeting import free_ports
 from myxtts.training.model_memory import count_parameters
@@ -63,7 +64,9 @@ def member(folder: Path, *, quick: bool, xla: bool) -> None:
     step = TrainStep(model, device="/CPU:0", learning_rate=1e-3, jit_compile=xla)
     step.build()
     told = {"sums": {}, "parameters": int(tf.size(step.weights))}
-    if transport is not None:
+    if transport is None:  # packs and proves as the others do, so that it is their work it tells
+        transport = _Alone()
+    else:
         for size in (*SIZES, told["parameters"]):
             values, times = tf.ones([size]), []
             for _ in range(WARM_UP + STEPS):
@@ -72,25 +75,33 @@ def member(folder: Path, *, quick: bool, xla: bool) -> None:
                 transport.sum_on_model_device(values)
                 times.append(time.perf_counter() - began)
             told["sums"][size] = float(np.median(times[WARM_UP:]))
-        step.exchange = Exchange(transport, lambda: step.weights, compiled=xla)
+    step.exchange = Exchange(transport, lambda: step.weights, compiled=xla)
     batch = _batch(tf, np)
     times: list[float] = []
     for number in range(WARM_UP + STEPS):
         if number == WARM_UP:
             clocks = _clocks()
-            if step.exchange is not None:
-                step.exchange.take_pace()
+            step.exchange.take_pace()
         began = time.perf_counter()
         step(batch)
         times.append(time.perf_counter() - began)
     told |= {name: value - clocks[name] for name, value in _clocks().items()}
     told["step_s"] = float(np.median(times[WARM_UP:]))
-    if step.exchange is not None:
-        told |= step.exchange.take_pace().as_dict()
-    rank = 0 if cluster is None else cluster.rank
-    (folder / f"{rank}.json").write_text(json.dumps(told))
-    if transport is not None:
-        transport.sum([0])
+    told |= step.exchange.take_pace().as_dict()
+    (folder / f"{transport.cluster.rank}.json").write_text(json.dumps(told))
+    transport.sum([0])
+
+
+class _Alone:
+    """A transport of one: its sums are what it is given."""
+
+    cluster = Cluster(("127.0.0.1:1",), 0, "alone")
+    model_device = "/CPU:0"
+
+    def sum_on_model_device(self, values):
+        return values
+
+    sum = sum_on_model_device
 
 
 def _clocks() -> dict[str, float]:

@@ -77,7 +77,8 @@ def evaluate(
     if len(profiles) < 2:
         notes.append(Note("A voice is matched among several; there is one."))
     judge = _Judge(recogniser, profiles)
-    _warm_up(synthesizer, held_out.clips[0], clones)
+    first = held_out.clips[0]  # what is traced once must not count as speaking
+    synthesizer.perform([first.text], voice=clones[first.speaker], language=first.language)
     first_audio_s = _time_to_first_audio(synthesizer, held_out.clips, clones)
     shown_ids = {id(clip) for clip in _choose_shown(held_out.clips)}
     results, shown = [], []
@@ -155,11 +156,6 @@ def _judge_clip(
 def _read(path: Path) -> Floats:
     wave: Floats = decode(path).astype(np.float32) / np.float32(32768.0)
     return wave
-
-
-def _warm_up(synthesizer: Synthesizer, clip: SpokenClip, clones: Mapping[str, Voice]) -> None:
-    """What is traced once must not count as speaking."""
-    synthesizer.perform([clip.text], voice=clones[clip.speaker], language=clip.language)
 
 
 def _time_to_first_audio(

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.config.config import ModelConfig
+from myxtts.data.feature_batches import batch_from_features
 from myxtts.features.audio import NUM_MELS
 from myxtts.models.alignment import (
     alignment_from_durations,
@@ -123,10 +124,6 @@ class XTTS(keras.Model):
         }
         loss = tf.add_n([LOSS_WEIGHTS[name] * mean for name, mean in means.items()])
         return {"loss": loss, **means, "weight": weight}
-
-    def align(self, batch: Batch) -> tf.Tensor:
-        """Which token each frame of a batch says: zeros and ones [B, T, F], for pictures."""
-        return self._align(batch, tf.constant(int(PRIOR_STEPS)), None)[0]
 
     def mean_spectra(
         self, tokens: tf.Tensor, token_lengths: tf.Tensor, languages: tf.Tensor, voice: Voice
@@ -306,16 +303,5 @@ def _per_clip(errors: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 def _smallest_batch() -> Batch:
     """One clip of two tokens: enough to make every weight."""
     frames, tokens = 4, 2
-    return {
-        "tokens": tf.zeros([1, tokens], tf.int32),
-        "token_lengths": tf.constant([tokens]),
-        "languages": tf.zeros([1], tf.int32),
-        "mels": tf.zeros([1, frames, NUM_MELS]),
-        "mel_lengths": tf.constant([frames]),
-        "pitch": tf.zeros([1, frames]),
-        "voiced": tf.zeros([1, frames], tf.bool),
-        "reference_mels": tf.zeros([1, frames, NUM_MELS]),
-        "reference_lengths": tf.constant([frames]),
-        "reference_pitch": tf.zeros([1, frames]),
-        "seed": tf.zeros([2], tf.int32),
-    }
+    features = (tf.zeros([1, tokens]), tf.zeros([1, frames, NUM_MELS]), [tokens], [frames])
+    return batch_from_features(features, vocab_size=1)

@@ -34,7 +34,12 @@ def write_report(
     """Write the report whole or not at all; a report already there is replaced."""
     page = Page(language, PERSIAN)
     dropped = [
-        (page.say(reason), page.number(count), _names(summary.dropped[reason]), _way_out(page, way))
+        (
+            page.say(reason),
+            page.number(count),
+            _names(summary.dropped[reason]),
+            _with_flags(page.say(way)),
+        )
         for reason, count, _, way in summary.reasons()
     ]
     found = {
@@ -58,7 +63,7 @@ def write_report(
             (_short(word), page.number(count))
             for word, count in summary.guessed_words.most_common(MAX_ROWS)
         ],
-        guessed_remedy=_way_out(page, GUESSED_REMEDY),
+        guessed_remedy=_with_flags(page.say(GUESSED_REMEDY)),
         enough=_enough(page, summary),
         findings=[
             (
@@ -81,18 +86,14 @@ def _short(name: str) -> str:
     return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"
 
 
-def _way_out(page: Page, remedy: str) -> Markup:
-    """What to do, its flags kept in one piece."""
-    return _mark_flags(page.say(remedy))
-
-
 def _enough(page: Page, summary: DataSummary) -> Markup:
     said = enough_for(summary.speaker_minutes)
     lines = (page.say(each.english, *map(page.digits, map(str, each.values))) for each in said)
-    return _mark_flags(" ".join(map(str, lines)))
+    return _with_flags(" ".join(map(str, lines)))
 
 
-def _mark_flags(said: str) -> Markup:
+def _with_flags(said: str) -> Markup:
+    """What to do, its flags kept in one piece."""
     # Plain, but escaped: `Markup` would escape what is put in.
     return Markup(re.sub(r"--[\w-]+", r"<code>\g<0></code>", str(said)))  # noqa: S704
 
