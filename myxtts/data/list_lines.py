@@ -32,13 +32,13 @@ class Line(NamedTuple):
     problem: str = ""
 
 
-def open_regular(path: Path) -> io.BufferedReader:
+def open_regular(path: Path, *, what: str = "The clip list") -> io.BufferedReader:
     """Open a file; a pipe or device, which may never end, and one too large are refused."""
     try:
         # Not blocking, or opening a pipe that nobody writes to would wait for ever.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        problem = f"The clip list {path} cannot be read: {error.strerror}"
+        problem = f"{what} {path} cannot be read: {error.strerror}"
         raise DataError(problem, "check the path") from error
     state = os.fstat(handle)
     problem, remedy = "", ""
@@ -49,7 +49,7 @@ def open_regular(path: Path) -> io.BufferedReader:
         remedy = "check that it is not a recording, or split it"
     if problem:
         os.close(handle)
-        raise DataError(f"The clip list {path} {problem}.", remedy)
+        raise DataError(f"{what} {path} {problem}.", remedy)
     return io.BufferedReader(io.FileIO(handle), _PEEKED)
 
 

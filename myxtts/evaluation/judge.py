@@ -29,8 +29,8 @@ from myxtts.evaluation.results import (
 )
 from myxtts.evaluation.voice_match import VoiceProfile, average_profile, profile_of, rank
 from myxtts.features.audio import SAMPLE_RATE
+from myxtts.inference.speaker import HeardVoice
 from myxtts.inference.synthesizer import Synthesizer
-from myxtts.models.reference import Voice
 
 NUM_STREAMS = 5  # of which the median is the time to first audio
 MAX_SHOWN = 4  # clips to look at and listen to
@@ -127,7 +127,7 @@ def _make_recogniser(clips: Sequence[SpokenClip], notes: list[Note]) -> ClosedSe
 
 
 def _judge_clip(
-    synthesizer: Synthesizer, judge: _Judge, clip: SpokenClip, voice: Voice, *, seed: int
+    synthesizer: Synthesizer, judge: _Judge, clip: SpokenClip, voice: HeardVoice, *, seed: int
 ) -> tuple[ClipResult, Shown]:
     original = _read(clip.path)
     sound = analyse(original)
@@ -159,7 +159,7 @@ def _read(path: Path) -> Floats:
 
 
 def _time_to_first_audio(
-    synthesizer: Synthesizer, clips: Sequence[SpokenClip], clones: Mapping[str, Voice]
+    synthesizer: Synthesizer, clips: Sequence[SpokenClip], clones: Mapping[str, HeardVoice]
 ) -> float:
     """Seconds from the text to its first sentence, in a voice already listened to."""
     times = []

@@ -5,9 +5,12 @@ from __future__ import annotations
 from myxtts import load_when_used
 
 _HOMES = {
+    "SmallVoice": "small.voice",
     "Synthesizer": "synthesizer",
+    "export_onnx": "onnx_export",
     "export_voice": "export",
     "load_voice": "voice_files",
+    "open_voice": "opening",
 }
 __all__ = list(_HOMES)
 

@@ -194,12 +194,45 @@ class XTTS(keras.Model):
     ) -> dict[str, tf.Tensor]:
         """Log-mels of texts, with their lengths, alignment, durations and pitch.
 
-        `pitch_shift` is in semitones; the seed matters to the flow head only.
+        `speed`, and `pitch_shift` in semitones, are one number or one for each token [B, T]; the
+        seed matters to the flow head only.
+        """
+        text, durations = self.read(tokens, token_lengths, languages, voice, speed=speed)
+        seed = tf.constant([0, 0]) if seed is None else seed
+        return self.utter(text, durations, voice, pitch_shift=pitch_shift, seed=seed)
+
+    def read(
+        self,
+        tokens: tf.Tensor,
+        token_lengths: tf.Tensor,
+        languages: tf.Tensor,
+        voice: Voice,
+        *,
+        speed: tf.Tensor | float = 1.0,
+    ) -> tuple[Text, tf.Tensor]:
+        """The first half of speaking: texts, encoded, and how many frames [B, T] each token lasts.
+
+        Until here the number of frames is not known.
         """
         text = self._encode(tokens, token_lengths, languages, voice)
         # Rounded up: what is predicted is the mean of logarithms, which is less than the mean.
         lasting = tf.math.ceil(tf.exp(self._log_durations(text, voice)) / speed)
-        durations = tf.clip_by_value(lasting, 1.0, LONGEST_TOKEN) * text.mask[..., 0]
+        return text, tf.clip_by_value(lasting, 1.0, LONGEST_TOKEN) * text.mask[..., 0]
+
+    def utter(
+        self,
+        text: Text,
+        durations: tf.Tensor,
+        voice: Voice,
+        *,
+        pitch_shift: tf.Tensor | float = 0.0,
+        seed: tf.Tensor | None = None,
+        noise: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """The second half: log-mels of texts that were read; as for `speak`.
+
+        The flow starts from the noise [B, F, M] of the seed, or from the one given.
+        """
         mel_lengths = tf.reduce_sum(durations, axis=1)
         # The one number that the host must know before the rest can begin: how long it lasts.
         longest = tf.cast(tf.reduce_max(mel_lengths), tf.int32)
@@ -207,12 +240,17 @@ class XTTS(keras.Model):
         mask = length_mask(mel_lengths, longest)
         relative, voicing = self._predict_pitch(text, alignment, voice, mask)
         log_pitch = voice.log_pitch[:, None] + relative * PITCH_SCALE
+        if not isinstance(pitch_shift, int | float) and len(pitch_shift.shape):
+            pitch_shift = spread(pitch_shift[..., None], alignment)[..., 0]
         log_pitch += pitch_shift * np.float32(np.log(2.0) / 12.0)
         pitch = tf.where(voicing > 0, tf.exp(log_pitch), 0.0) * mask[..., 0]
         frames = self._frames(text, alignment, pitch)
         if self.config.decoder_head == "flow":
-            seed = tf.constant([0, 0]) if seed is None else seed
-            mels = self._follow_flow(frames, voice, mask, seed)
+            if noise is None:
+                # Added, not repeated: no GPU repeats such numbers.
+                keys = seed_key(seed) + tf.cast(tf.zeros([size_of(mask, 0)]), tf.uint32)
+                noise = _noise(keys, mask)
+            mels = self._follow_flow(frames, voice, mask, noise)
         else:
             mels = self._decode(text, alignment, frames, voice, mask)
         return {
@@ -224,12 +262,9 @@ class XTTS(keras.Model):
         }
 
     def _follow_flow(
-        self, frames: tf.Tensor, voice: Voice, mask: tf.Tensor, seed: tf.Tensor
+        self, frames: tf.Tensor, voice: Voice, mask: tf.Tensor, mels: tf.Tensor
     ) -> tf.Tensor:
         """From noise to a mel in a few steps of the midpoint rule."""
-        # Added, not repeated: no GPU repeats such numbers.
-        keys = seed_key(seed) + tf.cast(tf.zeros([size_of(mask, 0)]), tf.uint32)
-        mels = _noise(keys, mask)
 
         def velocity(at: tf.Tensor, time: float) -> tf.Tensor:
             times = tf.fill([tf.shape(mask)[0]], tf.cast(time, tf.float32))

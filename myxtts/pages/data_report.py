@@ -69,7 +69,7 @@ def write_report(
             (
                 page.say(each.detail.english, *map(page.digits, map(str, each.detail.values))),
                 [*_names(list(each.clips)), *each.say],
-                _way_out(page, each.remedy),
+                _with_flags(page.say(each.remedy)),
             )
             for each in findings
         ],

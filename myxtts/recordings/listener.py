@@ -12,6 +12,7 @@ import tensorflow as tf
 from myxtts.base import BASE
 from myxtts.features import mels
 from myxtts.features.audio import HOP, NUM_MELS, REFERENCE_SAMPLES, num_frames
+from myxtts.inference.speaker import HeardVoice
 from myxtts.inference.synthesizer import Synthesizer
 from myxtts.models.mels import normalize
 from myxtts.models.reference import Voice
@@ -78,12 +79,14 @@ class Listener:
             found[start:stop] = heard[start - first : stop - first]
         return np.asarray(normalize(found), np.float32)
 
-    def voice_of(self, pieces: Sequence[Wave]) -> Voice:
+    def voice_of(self, pieces: Sequence[Wave]) -> HeardVoice:
         """Who speaks in these pieces of at most 3 s each; some of them, evenly chosen."""
         chosen = np.linspace(0, len(pieces) - 1, min(REFERENCES, len(pieces))).round().astype(int)
         return self._synthesizer.listen_to_pieces([pieces[i][:REFERENCE_SAMPLES] for i in chosen])
 
-    def expect(self, texts: Sequence[Sequence[int]], language: str, voice: Voice) -> list[Floats]:
+    def expect(
+        self, texts: Sequence[Sequence[int]], language: str, voice: HeardVoice
+    ) -> list[Floats]:
         """The mean spectrum of each token of each text, said by a voice: [T, M] each."""
         expected: list[Floats] = []
         numbers = np.full([BATCH], LANGUAGE_IDS[language], np.int32)

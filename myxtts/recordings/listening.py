@@ -33,7 +33,8 @@ class HeardClip:
     """One clip, listened to."""
 
     number: int  # of the clips given
-    fit: float  # per frame and band: how much better its text fits than other clips'
+    # How much better its text fits than other clips', per frame and band; None without others.
+    fit: float | None
     voice: Floats  # who speaks: a vector, comparable with those of other clips
     echo: float | None  # seconds until sound has died away by 60 dB; None where it never fell
     fingerprint: Floats
@@ -98,7 +99,7 @@ class ClipListener:
         vector = np.concatenate([_cepstrum(timbre), [PITCH_WEIGHT * pitch]]).astype(np.float32)
         return _Clip(number, mels, quiet, ids[:LONGEST], vector, decay_time(level))
 
-    def _fits(self, clips: list[_Clip], language: str, pieces: list[Wave]) -> list[float]:
+    def _fits(self, clips: list[_Clip], language: str, pieces: list[Wave]) -> list[float | None]:
         """How much better each clip's own text fits than the best of those of clips as long."""
         is_sound = sounding(self._listener.tokenizer.symbols)
         means = self._listener.expect(
@@ -118,19 +119,22 @@ class ClipListener:
             if found is not None:
                 said = ~optional[found[0]]
                 residuals.append(clip.mels[said] - mean[found[0][said]])
+        fits: list[float | None] = [None] * len(clips)
         if not residuals:
-            return [0.0] * len(clips)
+            return fits
         off = np.concatenate(residuals)
         shift, spread = off.mean(0), np.maximum(off.std(0), LEAST_SPREAD)
         order = sorted(range(len(clips)), key=lambda i: len(clips[i].mels))
-        found_fits = []
         for place, i in enumerate(order):
-            first = max(0, min(place - OTHERS // 2, len(order) - OTHERS - 1))
-            others = [j for j in order[first : first + OTHERS + 1] if j != i]
+            near = order[max(0, place - 2 * OTHERS) : place + 2 * OTHERS + 1]
+            near = [j for j in near if clips[j].ids != clips[i].ids]  # the same words say nothing
+            far = [abs(len(clips[j].mels) - len(clips[i].mels)) for j in near]
+            others = [near[k] for k in np.argsort(far, kind="stable")[:OTHERS]]
             mels, silence = (clips[i].mels - shift) / spread, (silences[i] - shift) / spread
             own, *foreign = (_score(mels, *states[j], spread, silence) for j in (i, *others))
-            found_fits.append((i, (own - max(foreign, default=own)) / mels.shape[1]))
-        return [fit for _, fit in sorted(found_fits)]
+            if foreign:
+                fits[i] = (own - max(foreign)) / mels.shape[1]
+        return fits
 
 
 def _score(

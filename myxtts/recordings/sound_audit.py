@@ -57,10 +57,10 @@ def audit_sound(
             texts = [manifest.texts[i] for i in some]
             found = ears.hear(paths, texts, language, on_clip=on_clip)
             heard += [(some[clip.number], clip) for clip in found]
-        if len(heard) > 1:
-            usual = statistics.median(clip.fit for _, clip in heard)
-            least = max(LEAST_FIT, FIT_SHARE * usual)
-            wrong += [manifest.audio[i] for i, clip in heard if clip.fit < least]
+        fits = {i: clip.fit for i, clip in heard if clip.fit is not None}
+        if fits:
+            least = max(LEAST_FIT, FIT_SHARE * statistics.median(fits.values()))
+            wrong += [manifest.audio[i] for i, fit in fits.items() if fit < least]
         if heard and several_people(np.stack([clip.voice for _, clip in heard])):
             mixed.append(speaker)
         times = [clip.echo for _, clip in heard if clip.echo is not None]
