@@ -58,7 +58,7 @@ $(VENV)/installed: pyproject.toml constraints.txt $(if $(VENV_RUNS),,FORCE)
 	@$(if $(VENV_RUNS),:,$(PYTHON) -m venv --clear $(VENV)) || { \
 	  echo "  try: install your system's venv package, for example: apt-get install python3-venv"; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-	  --editable ".[dev,demo,eval,persian]"
+	  --editable ".[dev,demo,eval,persian,studio,serve,export]"
 	@touch $@
 
 FORCE:

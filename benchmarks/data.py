@@ -9,14 +9,13 @@ from __future__ import annotations
 import argparse
 import itertools
 import logging
-import multiprocessing
 import os
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ for library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):  # nobody's single thread ma
 
 import numpy as np  # noqa: E402 - after its threads are decided
 
+from benchmarks import in_child  # noqa: E402
 from myxtts.data.batching import BatchPlan  # noqa: E402
 from myxtts.data.buckets import choose_buckets  # noqa: E402
 from myxtts.data.manifests import read_manifest  # noqa: E402
@@ -70,13 +70,6 @@ class Row:
         bar = "" if self.bar is None else f"{self.bar[0]} {self.bar[1]:g}"
         line = f"{self.name:38s}{self.value:10.3f} {self.unit:10s}{bar:12s}{self.verdict:9s}"
         return f"{line}{self.note}".rstrip()
-
-
-def isolated(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Run in a fresh process: its memory is its own, and so are TensorFlow's threads."""
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=spawn) as pool:
-        return pool.submit(function, *arguments).result()
 
 
 def seconds(call: Callable[[], object]) -> float:
@@ -187,7 +180,7 @@ def time_mels(threads: int, rounds: int) -> dict[str, list[float] | str]:
 
 
 def mel_rows(threads: int, rounds: int) -> Iterable[Row]:
-    times = isolated(time_mels, threads, rounds)
+    times = in_child(time_mels, threads, rounds)
     hours = threads * ROWS * CLIP_S / 3600
     where = "one core" if threads == 1 else f"{threads} cores"
     for name, seen in times.items():
@@ -249,7 +242,7 @@ def host_rows(folder: Path, rounds: int) -> Iterable[Row]:
     from myxtts.corpora.demo import make_demo_corpus
 
     make_demo_corpus(folder)
-    speeds = isolated(time_host, folder, rounds)
+    speeds = in_child(time_host, folder, rounds)
     for name, seen in speeds.items():
         title, speed = f"host stage, {name}", statistics.median(seen)
         if "cache" in name:
@@ -299,7 +292,7 @@ def read_million(path: Path) -> tuple[float, float, np.ndarray]:
 
 def million_rows(path: Path) -> Iterable[Row]:
     write_manifest(path)
-    took, gigabytes, characters = isolated(read_million, path)
+    took, gigabytes, characters = in_child(read_million, path)
     yield Row("a million rows, read", took, "s", bar=("at most", 15))
     yield Row("a million rows, memory at its peak", gigabytes, "GB more", bar=("at most", 1))
     frames = to_frames(characters)

@@ -11,13 +11,11 @@ counting is right and the arithmetic sound, not how fast any GPU is: nothing ran
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import statistics
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +23,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 
+from benchmarks import in_child
 from myxtts.config.config import XTTSConfig
 from myxtts.training.model_memory import BatchShape
 
@@ -69,11 +68,11 @@ def measure(size: str, shape: BatchShape, level: str) -> Result:
     from benchmarks.memory import make_batch
     from myxtts.profiling.kernels import kernels_of
     from myxtts.profiling.speed_estimate import Stage, time_stage
-    from myxtts.profiling.traced_work import make_step, trace_step
+    from myxtts.profiling.traced_work import make_model, make_step, trace_step
 
     config = XTTSConfig(model={"size": size}, training={"optimization_level": level})
     compiled = config.training.xla
-    step = make_step(config, half=False, jit_compile=compiled)
+    step = make_step(make_model(config.model), config.training, jit_compile=compiled)
     batch = make_batch(shape)
     traced = trace_step(
         step, tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), batch)
@@ -193,13 +192,6 @@ def _median(peaks: list[_Peaks]) -> Any:
 # -- in the process that prints --
 
 
-def in_child(*arguments: Any) -> Any:
-    """In a fresh process."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(measure, *arguments).result()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="the tiny model only")
@@ -213,7 +205,7 @@ def main() -> None:
     )
     missed = 0
     for size, shape, level in QUICK_CASES if options.quick else CASES:
-        found = in_child(size, shape, level)
+        found = in_child(measure, size, shape, level)
         ratio = found.estimated_s / found.measured_s
         good = 1 / BAR <= ratio <= BAR
         missed += not good

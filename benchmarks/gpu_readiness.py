@@ -19,15 +19,14 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")  # what is asked does not de
 
 from myxtts.checks.hot_paths import (
     Variant,
-    bytes_of,
     bytes_read,
     data_paths,
-    host_spec,
     model_paths,
     vocoder_path,
 )
 from myxtts.checks.readiness_bars import Reading, read_path, shortcomings
 from myxtts.config.presets import MODEL_SIZES
+from myxtts.pipeline.budget import spec_bytes
 
 HEADS = ("regression", "flow")
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
@@ -93,10 +92,10 @@ def main() -> None:
     options = parser.parse_args()
     whole = itertools.starmap(Variant, itertools.product(MODEL_SIZES, HEADS, POLICIES))
     table = Table()
-    paths, batch = data_paths(host_spec())
+    paths, batch = data_paths()
     for path in (*paths, vocoder_path()):
         table.add(read_path(path))
-    crossing, unread = bytes_of(batch), set()
+    crossing, unread = spec_bytes(batch), set()
     for variant in QUICK if options.quick else whole:
         for path in model_paths(variant, batch):
             table.add(read_path(path), str(variant))

@@ -10,15 +10,14 @@ from __future__ import annotations
 import argparse
 import ctypes
 import gc
-import multiprocessing
 import os
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+from benchmarks import in_child
 from myxtts.config.config import ModelConfig, XTTSConfig
 from myxtts.features.audio import REFERENCE_FRAMES
 from myxtts.pipeline.process import M_TRIM_THRESHOLD
@@ -128,13 +127,6 @@ def measure(size: str, shape: BatchShape, level: str) -> tuple[float, float]:
     return made - before, peak_mb() - resting
 
 
-def in_child(*arguments: Any) -> Any:
-    """In a fresh process, which has never held any other model."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(measure, *arguments).result()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two model sizes, one shape each")
@@ -146,7 +138,7 @@ def main() -> None:
     )
     missed = 0
     for size, shape, level in QUICK_CASES if options.quick else CASES:
-        made, step = in_child(size, shape, level)
+        made, step = in_child(measure, size, shape, level)
         planned = step_memory(ModelConfig(size=size), shape)
         estimate = planned.total / MB
         off = estimate / (made + step) - 1

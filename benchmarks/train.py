@@ -12,13 +12,10 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import multiprocessing
 import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +25,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import psutil
 
+from benchmarks import in_child
 from benchmarks.feeding import DUAL, PROCESS, READ, SERIAL, TRAIN, TRANSFER, WAYS, Workshop
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSConfig
 from myxtts.corpora.demo import make_demo_corpus
@@ -175,13 +173,6 @@ def measure_memory(options: Options) -> list[float]:
 # -- in the process that prints --
 
 
-def _in_child(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call it in a fresh process; never forked, which TensorFlow would not survive."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(function, *arguments).result()
-
-
 class Verdicts:
     """Judges numbers by their bars, and counts those that miss."""
 
@@ -269,9 +260,9 @@ def main() -> None:
             if chosen.corpus is None:
                 make_demo_corpus(corpus)
             for threads in (1, 2):
-                print_feeding(threads, _in_child(measure_feeding, options, threads), judge)
-            print_buckets(_in_child(measure_buckets, options), judge)
-            print_memory(_in_child(measure_memory, options), judge)
+                print_feeding(threads, in_child(measure_feeding, options, threads), judge)
+            print_buckets(in_child(measure_buckets, options), judge)
+            print_memory(in_child(measure_memory, options), judge)
         except MyXTTSError as error:
             parser.exit(2, f"{error}\n")
     sys.exit(bool(judge.missed))

@@ -209,9 +209,12 @@ def draw_test(corpus: Corpus, *, num_sentences: int, num_references: int, seed: 
 
 def make_judges() -> dict[str, Judge]:
     """Pitch and spectrum, and the speaker embedding where it is installed."""
-    from myxtts.evaluation.voice_match import average_profile, rank, voice_profile
+    from myxtts.evaluation.pitch import analyse
+    from myxtts.evaluation.voice_match import average_profile, profile_of, rank
 
-    judges = {"pitch and spectrum": Judge(voice_profile, rank, average_profile)}
+    judges = {
+        "pitch and spectrum": Judge(lambda wave: profile_of(analyse(wave)), rank, average_profile)
+    }
     try:
         from resemblyzer import VoiceEncoder, preprocess_wav
     except ImportError as error:
@@ -246,7 +249,7 @@ def measure(
 ) -> dict[str, Results]:
     """The results of each judge; pitch and words stand with the first."""
     from myxtts.data.waves import decode
-    from myxtts.evaluation.pitch import pitch_error
+    from myxtts.evaluation.pitch import analyse, pitch_error
 
     recordings = {v.name: [original(t, v) for t in test.sentences] for v in test.everyone}
     for judge in judges.values():
@@ -268,7 +271,7 @@ def measure(
                 {v: [judge.nearest_by_average(said)] for v, said in heard.items()}
             )
         errors = [
-            pitch_error(wave, other)
+            pitch_error(analyse(wave), analyse(other))
             for name, said in waves.items()
             for wave, other in zip(said, recordings[name], strict=True)
         ]

@@ -1,15 +1,17 @@
 """Reads JSON and YAML that anybody may have written: plain values, bounded in size and depth.
 
 What is wrong with a document is a ValueError, or an OSError where it cannot be opened at all; who
-asked for it knows what to say to the user.
+asked for it knows what to say to the user. What is written is written whole, or not at all.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,17 @@ def read_bounded(path: str | Path, *, max_bytes: int = MAX_BYTES) -> bytes:
             return file.read(max_bytes + 1)
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file to write, which becomes `path` once the block is through, and else is gone."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def read_json(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Any:

@@ -41,6 +41,12 @@ def clock(seconds: float | None) -> str:
     return UNKNOWN if seconds is None else str(timedelta(seconds=round(seconds)))
 
 
+def rates(steps_per_second: float | None, clips_per_second: float | None) -> list[str]:
+    """How fast a run is, as far as it is known."""
+    steps = [] if steps_per_second is None else [f"{steps_per_second:.2f} steps/s"]
+    return steps + ([] if clips_per_second is None else [f"{clips_per_second:.1f} clips/s"])
+
+
 def harmless(text: object, *, lines: bool = False) -> str:
     """Text from elsewhere, fit to be printed: what a terminal would obey is spelt out.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -185,15 +185,20 @@ def wait_for(condition: Callable[[], Any], process: WarmProcess, *, seconds: flo
 
 def last_step(run: Path) -> int:
     """The newest step in the event file."""
-    return max((step for step, _ in metrics(run, effective=False)), default=0)
+    told = (event for event in events(run, "metrics") if "loss" in event["values"])
+    return max((event["step"] for event in told), default=0)
 
 
-def metrics(run: Path, *, effective: bool = True) -> Iterator[tuple[int, dict[str, float]]]:
-    """Training losses by step; what depends on the clock is left out."""
-    for event in read_events(run / "events.jsonl", effective=effective):
+def metrics(run: Path) -> list[tuple[int, dict[str, float]]]:
+    """Training losses by step, without what a resume undid, nor what depends on the clock."""
+    kept: list[tuple[int, dict[str, float]]] = []
+    for event in read_events(run / "events.jsonl"):
+        if event["kind"] == "resumed":
+            kept = [old for old in kept if old[0] <= event["step"]]
         if event["kind"] == "metrics" and "loss" in event["values"]:
             values = {k: v for k, v in event["values"].items() if not k.endswith("per_second")}
-            yield event["step"], values
+            kept.append((event["step"], values))
+    return kept
 
 
 def events(run: Path, kind: str) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,13 @@ def save_run(
     head: str = "regression",
     max_text_length: int = 60,
     state: dict[str, Any] | None = None,
+    tune: Callable[[Any], None] | None = None,
 ) -> Path:
     """A run folder with one checkpoint, whose averaged weights differ from the others."""
     tokenizer = tokenizer or CharacterTokenizer()
     model = make_voice(head, vocab_size=tokenizer.vocab_size, **ONE_BLOCK)
+    if tune is not None:
+        tune(model)
     weights = {
         name: np.asarray(variable)
         for name, variable in zip(weight_names(model.variables), model.variables, strict=True)

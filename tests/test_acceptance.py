@@ -14,11 +14,12 @@ from myxtts.checks import acceptance, device_proofs, stage_proofs
 from myxtts.checks.acceptance import Claim, write_results
 from myxtts.checks.soak import judge_events, soak
 from myxtts.checks.validators import Target
+from myxtts.config.config import DataConfig
 from myxtts.errors import DeviceError
 from tests.profiles import make_profile
 from tests.support import ROOT, FakeHardware, run_python
 
-SIMULATED = Target(simulate=True)
+SIMULATED = Target(DataConfig(data_gpu=0, model_gpu=1, enable_memory_isolation=True, simulate=True))
 
 
 def verdicts(claims) -> dict[str, str]:
@@ -150,7 +151,7 @@ def test_the_features_of_the_data_device_are_held_against_the_cpus(plan, monkeyp
 
 def test_a_slow_way_between_the_cards_is_a_failure(plan, monkeypatch):
     machine = FakeHardware(24_576, 24_576)
-    real = replace(SIMULATED, simulate=False, hardware=machine)
+    real = Target(SIMULATED.settings.model_copy(update={"simulate": False}), machine)
     monkeypatch.setattr(Target, "configure", lambda self: replace(plan, simulated=False))
     machine.bus_gb_s = lambda index: 1e-6
     assert "the bus carries" in device_proofs.prove_bandwidth(real)

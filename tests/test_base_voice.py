@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 from myxtts import base
 from myxtts.config.config import ModelConfig, XTTSConfig
 from myxtts.config.presets import MODEL_SIZES
-from myxtts.data.recorded import recorded_minutes
+from myxtts.data.prepare import recorded_minutes
 from myxtts.errors import DataError
 from myxtts.features.audio import SAMPLE_RATE
 from myxtts.inference.base_card import make_card

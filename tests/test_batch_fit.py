@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from myxtts.checks.validators import Target, recommended_batch, training_command
-from myxtts.config.config import XTTSConfig
+from myxtts.config.config import DataConfig, XTTSConfig
 from myxtts.pipeline.devices import DevicePlan, Mode
 from myxtts.profiling.advisor import advise, room_of_profile
 from myxtts.profiling.planner import plan_memory
@@ -89,7 +89,8 @@ def test_the_profilers_larger_batch_is_one_that_the_plan_lets_in(config, card_mb
 
 @pytest.mark.parametrize("card_mb", [4096, 8192, 12_288, 16_384, 24_576, 49_152])
 def test_the_validators_command_has_the_batch_of_the_plan(card_mb):
-    target = Target(hardware=FakeHardware(card_mb, card_mb))
+    asked = DataConfig(data_gpu=0, model_gpu=1, enable_memory_isolation=True)
+    target = Target(asked, FakeHardware(card_mb, card_mb))
     plan = plan_memory(XTTSConfig(), gpu_memory_mb=card_mb)
     fit = recommended_batch(target)
     assert fit is not None

@@ -13,17 +13,25 @@ from myxtts.data.enough import CLONING, VOICE
 from myxtts.data.summary import DataSummary
 from myxtts.data.verdicts import REMEDIES
 from myxtts.errors import MyXTTSError
+from myxtts.messages import Message
 from myxtts.pages.data_report import MAX_ROWS, write_report
 from myxtts.pages.data_words import PERSIAN
+from myxtts.recordings.audit import REMEDIES as FOUND
+from myxtts.recordings.audit import Finding
 from tests.sample_pages import sample_summary
 
 SUMMARY = sample_summary()
 EMPTY = DataSummary(2, 0, {"missing": ["a", "b"]}, 0.0, Counter(), Counter(), [], Counter(), [], [])
 
 
-def report(tmp_path, summary=SUMMARY, title="My data", language="en"):
+LOUD = Finding(
+    "clipping", Message("{} clips are clipped: samples lie at the ceiling.", ("7",)), ("loud.wav",)
+)
+
+
+def report(tmp_path, summary=SUMMARY, title="My data", language="en", findings=(LOUD,)):
     path = tmp_path / "report.html"
-    write_report(path, summary, title=title, language=language)
+    write_report(path, summary, title=title, language=language, findings=findings)
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
     return path.read_text(encoding="utf-8")
 
@@ -54,7 +62,8 @@ def test_data_cannot_become_markup_and_nothing_is_fetched(tmp_path, language):
     evil = '"><img src=x onerror=alert(1)>{0}'
     many = Counter({evil: 1})
     summary = replace(SUMMARY, speakers=many, languages=many, clipped=[evil], unknown_symbols=many)
-    page = report(tmp_path, summary, title=evil, language=language)
+    found = Finding("sounds", Message("{}", (evil,)), clips=(evil,), say=(evil,))
+    page = report(tmp_path, summary, title=evil, language=language, findings=[found])
     tags = set()
     parser = HTMLParser()
     parser.handle_starttag = lambda tag, attrs: tags.add(tag)
@@ -74,7 +83,9 @@ def test_persian_reads_from_the_right_with_its_own_digits(tmp_path):
     assert "For example" not in page
     sentences = {words for _, words in (*VOICE, *CLONING)}
     # A new reason needs its Persian.
-    assert {*REMEDIES, *REMEDIES.values(), *sentences} <= set(PERSIAN)
+    said = {*REMEDIES, *REMEDIES.values(), *FOUND.values(), LOUD.detail.english, *sentences}
+    assert said <= set(PERSIAN)
+    assert "۷ قطعه اشباع" in page
     assert "۴۰ دقیقه" in page
 
 

@@ -40,8 +40,14 @@ SCRIPTS = {
     "utilities/dual_gpu_bottleneck_profiler.py": ["profile"],
 }
 # They change the machine, or are other people's programs.
-NOT_OURS = {"git", "cd", "pip", "sudo", "docker", "nvidia-smi", "wsl", "export", "tensorboard"}
-RUN_ELSEWHERE = ("examples/", "tests/", "benchmarks", "unittest", "pytest", "pip", "venv")
+NOT_OURS = {
+    *("git", "cd", "pip", "sudo", "docker", "nvidia-smi", "wsl", "export", "tensorboard"),
+    *("curl", "myxtts-voice"),  # tests/test_serving.py, tests/test_voice_package.py
+}
+RUN_ELSEWHERE = (
+    *("examples/", "tests/", "utilities/"),
+    *("benchmarks", "unittest", "pytest", "pip", "venv"),
+)
 LINKED = (
     *("myxtts", "configs", "examples", "utilities", "benchmarks", "tests"),
     *("train_main.py", "validate_memory_isolation.py", "validate_dual_gpu_pipeline.py"),

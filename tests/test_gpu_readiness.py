@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from myxtts.checks.gpu_readiness import read_function
-from myxtts.checks.hot_paths import host_spec
+from myxtts.checks.hot_paths import SHAPE
+from myxtts.data.loader import batch_spec
 from myxtts.features import mels
 from myxtts.features.device_stage import make_device_stage
 from myxtts.features.pitch import Heard, pitches
@@ -16,14 +19,17 @@ MOST_LAUNCHES = 400  # for a batch of 16 clips of 800 frames
 
 
 def test_the_data_stage_is_ready_for_a_gpu():
-    found = read_function(make_device_stage(on_gpu=True).get_concrete_function(host_spec()))
+    found = read_function(
+        make_device_stage(on_gpu=True).get_concrete_function(batch_spec(**asdict(SHAPE)))
+    )
     assert found.is_ready, (found.missing, found.on_host, found.to_host)
     assert found.loops == []
     assert 100 < found.launches <= MOST_LAUNCHES
 
 
 def test_the_form_for_a_cpu_is_seen_to_be_none_for_a_gpu():
-    found = read_function(make_device_stage().get_concrete_function(host_spec(2, 60)))
+    spec = batch_spec(2, frames=60, tokens=120)
+    found = read_function(make_device_stage().get_concrete_function(spec))
     assert not found.is_ready
     assert ("scan/while", 60) in found.loops
     assert any(line.startswith("Less") for line in found.on_host)

@@ -12,15 +12,14 @@ from myxtts.checks.gpu_readiness import Readiness
 from myxtts.checks.hot_paths import (
     HotPath,
     Variant,
-    bytes_of,
     bytes_read,
     data_paths,
-    host_spec,
     model_paths,
     vocoder_path,
 )
 from myxtts.checks.readiness_bars import Reading, read_path, shortcomings
 from myxtts.config.presets import MODEL_SIZES
+from myxtts.pipeline.budget import spec_bytes
 from tests.voices import PLAN
 
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
@@ -30,7 +29,7 @@ ALL = [Variant(*each) for each in itertools.product(MODEL_SIZES, HEADS, POLICIES
 
 @pytest.fixture(scope="module")
 def batch():
-    paths, batch = data_paths(host_spec())
+    paths, batch = data_paths()
     for path in (*paths, vocoder_path()):
         assert not list(shortcomings(read_path(path))), path.name
     return batch
@@ -43,7 +42,7 @@ def check(variant, batch):
         assert not list(shortcomings(reading)), (path.name, path.compiled)
         names.append((path.name, path.compiled))
         if path.name == "gradients":
-            assert bytes_read(path.concrete, batch) == bytes_of(batch)
+            assert bytes_read(path.concrete, batch) == spec_bytes(batch)
             assert reading.found.launches > 1000
             assert len(reading.found.inputs) <= 2 * len(batch)
     assert len(names) == len(set(names)) == 7
@@ -108,5 +107,5 @@ def test_a_step_that_goes_round_frame_by_frame_is_told():
 def test_what_is_not_read_is_not_counted():
     spec = {"a": tf.TensorSpec([3], tf.float32), "b": tf.TensorSpec([5], tf.int32)}
     traced = concrete(lambda batch: batch["a"] * 2.0, spec)
-    assert bytes_of(spec) == 32
+    assert spec_bytes(spec) == 32
     assert bytes_read(traced, spec) == 12

@@ -125,7 +125,7 @@ def test_training_draws_other_noise_at_every_step_and_evaluation_always_the_same
 
 def test_an_alignment_says_every_token_in_order_and_every_frame_once(voice):
     batch = make_batch(CLIPS, tokens=9, frames=25, masked_rows=1)
-    alignment = voice.align(batch).numpy()
+    alignment = voice._align(batch, xtts.PRIOR_STEPS, None)[0].numpy()
     assert set(np.unique(alignment)) <= {0.0, 1.0}
     for path, clip in zip(alignment, CLIPS, strict=False):
         tokens, frames = len(clip["tokens"]), len(clip["mels"])
@@ -138,7 +138,7 @@ def test_an_alignment_says_every_token_in_order_and_every_frame_once(voice):
 
 
 def test_durations_laid_out_again_are_the_same_path(voice):
-    alignment = voice.align(make_batch(CLIPS))
+    alignment = voice._align(make_batch(CLIPS), xtts.PRIOR_STEPS, None)[0]
     durations = tf.cast(tf.reduce_sum(alignment, axis=2), tf.int32)
     again = alignment_from_durations(durations, alignment.shape[2])
     np.testing.assert_array_equal(again, alignment)

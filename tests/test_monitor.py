@@ -86,7 +86,7 @@ def test_training_and_monitor_draw_the_same_panel(tmp_path):
     """The panel of a training process and that of one who reads its file."""
     told = half_a_run()
     console = Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None)
-    with TrainingProgress(total_steps=100, start_step=49, console=console) as progress:
+    with TrainingProgress(total_steps=100, console=console) as progress:
         for each in told:
             progress.observe(each)
         progress.update(50, values={"loss": 0.2}, samples_per_second=32.0)

@@ -33,7 +33,7 @@ def history(*events):
 def test_the_slowest_is_waited_for_and_its_own_sum_is_what_a_sum_takes():
     pace = history(*half_a_run(), told()).view(BEGAN + 25).pace
     assert [replica.waits_s for replica in pace.replicas] == pytest.approx([0.10, 0.0, 0.05])
-    assert (pace.slowest.rank, pace.slowest.rate) == (1, pytest.approx(1 / 0.30))
+    assert (pace.slowest.rank, pace.slowest.work_s) == (1, pytest.approx(0.30))
     assert pace.step_s == pytest.approx(0.35)
     assert pace.sum_share == pytest.approx(0.05 / 0.35)
 

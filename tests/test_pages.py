@@ -12,7 +12,7 @@ import pytest
 from jinja2 import UndefinedError, nodes
 
 from myxtts.messages import Message
-from myxtts.pages import data_words, evaluation_words, page, render, words
+from myxtts.pages import data_words, evaluation_words, page, render, studio_words, words
 from myxtts.pages.page import Page, harmless
 from tests.sample_pages import write_every_page
 
@@ -105,7 +105,11 @@ def test_a_template_may_name_nothing_that_is_not_given(tmp_path):
 
 
 def test_every_word_of_the_pages_has_its_persian():
-    known = {key for room in (page, words, data_words, evaluation_words) for key in room.PERSIAN}
+    known = {
+        key
+        for room in (page, words, data_words, evaluation_words, studio_words)
+        for key in room.PERSIAN
+    }
     environment = render.environment()
     said = set()
     for path in Path(page.__file__).parent.glob("*.py"):
@@ -137,7 +141,9 @@ def test_a_page_asks_nobody_and_keeps_its_styles_and_scripts(plain):
 
 def test_persian_keeps_to_one_term_for_a_thing():
     said = [
-        text for room in (words, data_words, evaluation_words) for text in room.PERSIAN.values()
+        text
+        for room in (words, data_words, evaluation_words, studio_words)
+        for text in room.PERSIAN.values()
     ]
     for term, instead in {
         "رتبه": "نمره",

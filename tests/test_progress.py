@@ -154,7 +154,7 @@ def test_lines_come_every_ten_seconds_and_at_the_first_and_last_step(clock, line
 
 
 def test_the_rate_is_of_this_process_and_of_late(clock, lines):
-    with TrainingProgress(total_steps=2000, start_step=1000) as progress:
+    with TrainingProgress(total_steps=2000) as progress:
         assert progress.steps_per_second is None
         clock.now += 90  # compiling
         progress.update(1001, values={})

@@ -98,7 +98,7 @@ def test_a_cut_is_made_at_the_best_gap_nearest_the_middle(sentence, wanted):
 
 def script(text, *, longest=60, language="en"):
     tokenizer = CharacterTokenizer()
-    return write_script(text, tokenizer=tokenizer, language=language, max_text_length=longest)
+    return write_script(text, tokenizer=tokenizer, language=language, max_text_length=longest).lines
 
 
 def test_lines_are_sentences_with_longer_pauses_between_paragraphs():

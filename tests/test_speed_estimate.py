@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from dataclasses import asdict
 
 import pytest
 import tensorflow as tf
@@ -10,16 +12,18 @@ from typer.testing import CliRunner
 
 from myxtts.cli.app import app
 from myxtts.config.config import XTTSConfig
+from myxtts.data.loader import batch_spec
 from myxtts.data.training_data import prepare_training
 from myxtts.features.audio import NUM_MELS
 from myxtts.features.device_stage import make_device_stage
+from myxtts.pipeline.budget import spec_bytes
 from myxtts.profiling.cards import CARDS, Device
 from myxtts.profiling.describe_speed import describe_speed
 from myxtts.profiling.graph_walk import walk
 from myxtts.profiling.kernels import Kernel, kernels_of
 from myxtts.profiling.operation_cost import Cost
 from myxtts.profiling.speed_estimate import Stage, Work, estimate, time_stage
-from myxtts.profiling.traced_work import host_batch_spec, make_step, trace_step, trace_work
+from myxtts.profiling.traced_work import make_model, make_step, trace_step, trace_work
 from myxtts.training.model_memory import BatchShape, raw_batch_bytes, ready_batch_bytes
 from tests.runs import make_clips, settings
 from tests.voices import ONE_BLOCK, WIDTHS
@@ -90,7 +94,7 @@ def work(small):
 
 @pytest.fixture(scope="module")
 def step(small):
-    return make_step(small, half=False)
+    return make_step(make_model(small.model), small.training)
 
 
 def ready_spec(rows=2, frames=24, tokens=8):
@@ -135,7 +139,7 @@ def test_compiled_a_step_starts_fewer_kernels_and_moves_fewer_bytes(step, work):
 
 def test_every_length_in_the_traced_graphs_is_known(step):
     """A length that is not fixed would count as one, and the estimate be far too quick."""
-    stage = make_device_stage(on_gpu=True).get_concrete_function(host_batch_spec(SHAPE))
+    stage = make_device_stage(on_gpu=True).get_concrete_function(batch_spec(**asdict(SHAPE)))
     unknown = [
         f"{operation.type} {operation.name} {tensor.shape}"
         for function in (stage, *trace_step(step, ready_spec()))
@@ -154,7 +158,11 @@ def test_what_crosses_is_what_the_memory_plan_counts(work, tmp_path):
     config = XTTSConfig(**settings(tmp_path, data={"train_data": str(clips), "batch_size": 3}))
     data = prepare_training(config.data, seed=0)
     bucket = data.plan.buckets[0]
-    assert host_batch_spec(BatchShape(3, bucket.frames, bucket.tokens)) == data.largest_batch_spec()
+    with contextlib.closing(data.batches()) as batches:
+        batch = next(batches)
+    spec = data.largest_batch_spec()
+    assert spec == {name: tf.TensorSpec(part.shape, part.dtype) for name, part in batch.items()}
+    assert spec_bytes(spec) == raw_batch_bytes(BatchShape(3, *bucket))
 
 
 def test_the_text_shows_its_arithmetic_and_says_that_nothing_was_measured(small, work):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import shutil
 import socket
 import struct
 from urllib.parse import urlsplit
@@ -15,22 +14,15 @@ from myxtts.errors import MyXTTSError
 from myxtts.pages.live import serve
 from myxtts.pages.report import write_report
 from myxtts.runs.follow import RunFollower
+from tests.browsers import fits, listen_for_complaints, start_browser
 from tests.sample_pages import write_every_page
 from tests.told_runs import event, half_a_run, metrics, pipeline, started, write_events, write_trace
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.fixture(scope="module")
 def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if program is None:
-        pytest.skip(f"no browser is installed: {', '.join(BROWSERS)}")
-    with playwright.sync_playwright() as play:
-        started_browser = play.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with start_browser() as started_browser:
         yield started_browser
-        started_browser.close()
 
 
 @pytest.fixture
@@ -42,15 +34,7 @@ def open_page(browser):
         context = browser.new_context(viewport={"width": width, "height": 800}, **options)
         contexts.append(context)
         page = context.new_page()
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on(
-            "request",
-            lambda request: (
-                complaints.append(request.url)
-                if urlsplit(request.url).hostname not in (None, "", "127.0.0.1")
-                else None
-            ),
-        )
+        listen_for_complaints(page, complaints)
         page.goto(address)
         return page
 
@@ -76,12 +60,6 @@ def address(run):
 
 def background(page) -> str:
     return page.evaluate("getComputedStyle(document.body).backgroundColor")
-
-
-def fits(page) -> bool:
-    return page.evaluate(
-        "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
-    )
 
 
 def test_the_live_page_follows_the_run(address, run, open_page):

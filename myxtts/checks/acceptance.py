@@ -307,8 +307,9 @@ def _speak_corpus(folder: Path) -> Path:
 
 
 def _dual_flags(target: Target) -> list[str]:
-    flags = ["--data-gpu", str(target.data_gpu), "--model-gpu", str(target.model_gpu)]
-    return [*flags, "--simulate"] if target.simulate else flags
+    asked = target.settings
+    flags = ["--data-gpu", str(asked.data_gpu), "--model-gpu", str(asked.model_gpu)]
+    return [*flags, "--simulate"] if asked.simulate else flags
 
 
 def _command(command: str, data: Path, folder: Path) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from typing import Any
 
 from myxtts.checks.validators import Target, touch_devices
@@ -12,7 +12,6 @@ from myxtts.pipeline.hardware import MB
 from myxtts.pipeline.memory import read_role
 
 SENT_MB = 64
-TIMES_SENT = 5
 PAST_LIMIT_MB = 512
 LEAST_OF_BUS = 0.2  # twice through the host leaves less than half of it
 NOTICED_MB = 1.0  # what the other device's memory may change by
@@ -23,26 +22,21 @@ def prove_bandwidth(target: Target) -> str:
     plan = target.configure()
     import tensorflow as tf
 
-    from myxtts.pipeline.transfer import copy_to_model_device, wait_for_gpu
+    from myxtts.pipeline.transfer import copy_to_model_device
+    from myxtts.training.quickest import seconds_of
 
     with tf.device(plan.data_device):
         block = tf.random.uniform([SENT_MB * MB // 4])
-    seconds = []
-    for _ in range(TIMES_SENT + 1):  # the first one allocates
-        began = time.perf_counter()
-        arrived = copy_to_model_device({"block": block}, plan)
-        wait_for_gpu([arrived["block"]], plan.model_device)
-        seconds.append(time.perf_counter() - began)
-    rate = SENT_MB / 1024 / min(seconds[1:])
+    send = partial(copy_to_model_device, {"block": block}, plan)
+    rate = SENT_MB / 1024 / seconds_of(send, plan.model_device)
     told = f"{rate:.1f} GB/s, {_way(plan, target)}"
-    buses: list[float | None] = []
-    if not plan.simulated:
-        buses = [target.hardware.bus_gb_s(gpu) for gpu in (target.data_gpu, target.model_gpu)]
-    known = [bus for bus in buses if bus is not None]
-    if not known:
+    cards = () if plan.simulated else target.cards()
+    buses = [target.hardware.bus_gb_s(card.index) for card in cards]
+    slowest = min((bus for bus in buses if bus is not None), default=None)
+    if slowest is None:
         return told
-    told += f"; the bus carries {min(known):.1f}"
-    if rate < LEAST_OF_BUS * min(known):
+    told += f"; the bus carries {slowest:.1f}"
+    if rate < LEAST_OF_BUS * slowest:
         raise DeviceError(
             f"The crossing is far below the bus: {told}, and {LEAST_OF_BUS:.0%} are expected.",
             "check both cards' slots (nvidia-smi -q, Link Width) and what else uses the bus",
@@ -53,7 +47,8 @@ def prove_bandwidth(target: Target) -> str:
 def _way(plan: DevicePlan, target: Target) -> str:
     if plan.simulated:
         return "a copy in memory (simulated devices)"
-    direct = target.hardware.peer_to_peer(target.data_gpu, target.model_gpu)
+    data, model = target.cards()
+    direct = target.hardware.peer_to_peer(data.index, model.index)
     if direct is None:
         return "way unknown"
     return "peer to peer" if direct else "through the host"

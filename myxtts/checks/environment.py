@@ -55,7 +55,8 @@ def describe_environment(
 
     With a run folder also which of its settings are not the defaults.
     """
-    variables = _environment()  # first: loading TensorFlow adds some of its own
+    # First: loading TensorFlow adds some of its own.
+    variables = tuple(pair for pair in sorted(os.environ.items()) if pair[0].startswith(VARIABLES))
     sections = [
         Section("Versions", (("python", platform.python_version()), *map(_version, PACKAGES))),
         Section("Machine", _machine()),
@@ -109,12 +110,6 @@ def _cards(hardware: Hardware) -> Rows:
         ways = {True: "peer to peer", False: "through the host's memory", None: "NVML does not say"}
         rows.append(("between GPU 0 and 1", ways[hardware.peer_to_peer(0, 1)]))
     return tuple(rows)
-
-
-def _environment() -> Rows:
-    return tuple(
-        (name, value) for name, value in sorted(os.environ.items()) if name.startswith(VARIABLES)
-    )
 
 
 def _changed_settings(run: Path) -> Rows:

@@ -19,14 +19,10 @@ import tensorflow as tf
 from tensorflow.python.eager.polymorphic_function import compiler_ir
 
 from myxtts.checks.gpu_readiness import kernels_for, matches
-from myxtts.profiling.graph_walk import inner_graphs
+from myxtts.profiling.graph_walk import CALLS, inner_graphs
 
 # What XLA gives no kernel, since it never runs: it is followed, or stands for a value.
-STRUCTURE = frozenset(
-    """
-    Placeholder StatelessWhile While StatelessIf If PartitionedCall StatefulPartitionedCall
-    """.split()  # noqa: SIM905 - a short list of words
-)
+STRUCTURE = CALLS | {"Placeholder"}
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 from tensorflow.python.framework import kernels, op_def_registry
 
-from myxtts.profiling.graph_walk import inner_graphs, is_view, rounds
+from myxtts.profiling.graph_walk import LOOPS, Level, inner_graphs, is_view, rounds
 
 MANY = 1000  # elements from which the host's slowness shows
 UNKNOWN = 800  # what a size known only at run time is taken for: the frames of a long sentence
@@ -29,10 +29,8 @@ FREE = frozenset(
     StatelessWhile While StatelessIf If PartitionedCall StatefulPartitionedCall
     """.split()  # noqa: SIM905 - a long list of words
 )
-ASKS_SHAPE = ("Shape", "ShapeN", "Size", "Rank")
 VIEWS = ("Reshape", "ExpandDims", "Squeeze")
-LOOPS, BRANCHES = ("StatelessWhile", "While"), ("StatelessIf", "If")
-BODIES = {"body": True, "cond": True, "then_branch": False, "else_branch": False, "f": False}
+BRANCHES = ("StatelessIf", "If")
 
 
 @dataclass
@@ -62,15 +60,15 @@ def read_function(function: Any) -> Readiness:
 
 
 def _read_graph(graph: Any, found: Readiness, *, times: int, in_loop: bool) -> None:
-    folded = _folded(graph)
+    folded = Level(graph, times).folded
     places = {
         tensor.name: place
         for operation in graph.get_operations()
-        for tensor, place in _output_places(operation, is_constant=operation.name in folded)
+        for tensor, place in _output_places(operation, is_constant=operation in folded)
     }
     crossed: set[str] = set()  # a tensor is copied once, however many read it
     for operation in graph.get_operations():
-        if operation.name in folded:
+        if operation in folded:
             continue
         for tensor, place in _wanted_places(operation):
             if places.get(tensor.name, place) != place and tensor.name not in crossed:
@@ -83,21 +81,6 @@ def _read_graph(graph: Any, found: Readiness, *, times: int, in_loop: bool) -> N
         for inner, loops in inner_graphs(operation):
             again = times * (UNKNOWN if round_count is None else round_count) if loops else times
             _read_graph(inner, found, times=again, in_loop=in_loop or loops)
-
-
-def _folded(graph: Any) -> set[str]:
-    """Operations on nothing but constants: TensorFlow computes them once, before it runs any."""
-    found: set[str] = set()
-    for operation in graph.get_operations():
-        if operation.type in ASKS_SHAPE:
-            constant = all(tensor.shape.is_fully_defined() for tensor in operation.inputs)
-        else:
-            stateful = op_def_registry.get(operation.type).is_stateful
-            constant = not stateful and all(t.op.name in found for t in operation.inputs)
-            constant &= bool(operation.inputs) or operation.type == "Const"
-        if constant:
-            found.add(operation.name)
-    return found
 
 
 def _wanted_places(operation: Any) -> Iterator[tuple[Any, str]]:

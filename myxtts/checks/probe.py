@@ -16,12 +16,17 @@ from myxtts.features.audio import NUM_MELS, SAMPLE_RATE
 def synthetic_waveforms(num_batches: int, *, batch_size: int, seed: int = 0) -> Iterator[Any]:
     """Batches of one-second hums of random pitch, as 16-bit audio: what a host stage would send."""
     random = np.random.default_rng(seed)
-    time_s = np.arange(SAMPLE_RATE, dtype=np.float32) / SAMPLE_RATE
     for _ in range(num_batches):
-        pitch = random.uniform(80, 300, size=(batch_size, 1)).astype(np.float32)
-        waves = sum(np.sin(2 * np.pi * k * pitch * time_s) / k for k in (1, 2, 3))
-        noise = random.normal(0, 0.05, size=(batch_size, SAMPLE_RATE)).astype(np.float32)
-        yield {"waveforms": ((waves / 2.5 + noise) * 16_000).clip(-32768, 32767).astype(np.int16)}
+        pitches = random.uniform(80, 300, size=batch_size)
+        yield {"waveforms": hums(pitches, SAMPLE_RATE, random, noise=0.05)}
+
+
+def hums(pitches: Any, samples: int, random: np.random.Generator, *, noise: float) -> Any:
+    """A hum of each pitch, in noise, as 16-bit audio."""
+    turns = np.arange(samples) / SAMPLE_RATE * np.asarray(pitches)[:, None]
+    waves = sum(np.sin(2 * np.pi * k * turns) / k for k in (1, 2, 3))
+    noisy = waves / 2.5 + random.normal(0, noise, size=turns.shape)
+    return (noisy * 16_000).clip(-32768, 32767).astype(np.int16)
 
 
 @tf.function  # type: ignore[untyped-decorator]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from myxtts.checks.validators import Target
 from myxtts.errors import DeviceError
-from myxtts.features.audio import REFERENCE_SAMPLES, SAMPLE_RATE, bucket_samples
+from myxtts.features.audio import REFERENCE_SAMPLES, bucket_samples
 
 ROWS, FRAMES, TOKENS = 16, 800, 120
 PRECISION = 1e-3  # of a log-mel, between a training card and a CPU that speaks
-TIMES = 5
 QUEUED_CALLS = 10
 LAUNCH_BOUND = 0.8  # of the time goes into queueing: the device waits for its launches
 
@@ -41,6 +41,8 @@ def prove_features(target: Target) -> str:
 
 def prove_forms(target: Target) -> str:
     """The data stage with and without XLA: both run, both give the same, and which is quicker."""
+    from myxtts.training.quickest import seconds_of
+
     plan, batch = target.configure(), _host_batch()
     stages = {"without XLA": _stage(compiled=False), "with XLA": _stage(compiled=True)}
     first, second = (_call(stage, batch, plan.data_device) for stage in stages.values())
@@ -50,7 +52,10 @@ def prove_forms(target: Target) -> str:
             f"The data stage's log-mels with and without XLA differ by {off:.2g}.",
             "train with xla_process: off, and report it with the card and the driver",
         )
-    taken = {name: _seconds(stage, batch, plan.data_device) for name, stage in stages.items()}
+    taken = {
+        name: seconds_of(partial(_call, stage, batch, plan.data_device), plan.data_device)
+        for name, stage in stages.items()
+    }
     told = ", ".join(f"{1000 * s:.1f} ms {name}" for name, s in taken.items())
     return f"a batch of {ROWS} clips of {FRAMES} frames: {told}; auto takes the quicker"
 
@@ -95,39 +100,19 @@ def _call(stage: Callable[[Any], Any], batch: dict[str, Any], device: str) -> An
         return stage(put_on_device(batch, device)[0])
 
 
-def _seconds(stage: Callable[[Any], Any], batch: dict[str, Any], device: str) -> float:
-    """Of the quickest call, with its work done."""
-    import tensorflow as tf
-
-    from myxtts.pipeline.transfer import wait_for_gpu
-
-    times = []
-    for _ in range(TIMES):
-        began = time.perf_counter()
-        wait_for_gpu(tf.nest.flatten(_call(stage, batch, device)), device)
-        times.append(time.perf_counter() - began)
-    return min(times)
-
-
 def _host_batch() -> dict[str, Any]:
     """Hums of many pitches in noise, of many lengths: what a host sends."""
-    random = np.random.default_rng(0)
-    lengths = np.linspace(bucket_samples(FRAMES) // 2, bucket_samples(FRAMES), ROWS).astype(int)
+    from myxtts.checks.probe import hums
+
+    samples, random = bucket_samples(FRAMES), np.random.default_rng(0)
+    lengths, pitches = np.linspace(samples // 2, samples, ROWS), np.geomspace(70.0, 350.0, ROWS)
     return {
-        "waves": _hums(random, bucket_samples(FRAMES)),
+        "waves": hums(pitches, samples, random, noise=0.02),
         "wave_lengths": lengths.astype(np.int32),
-        "references": _hums(random, REFERENCE_SAMPLES),
+        "references": hums(pitches, REFERENCE_SAMPLES, random, noise=0.02),
         "reference_lengths": np.full([ROWS], REFERENCE_SAMPLES, np.int32),
         "tokens": np.ones([ROWS, TOKENS], np.int32),
         "token_lengths": np.full([ROWS], TOKENS, np.int32),
         "languages": np.zeros([ROWS], np.int32),
         "seed": np.array([0, 1], np.int32),
     }
-
-
-def _hums(random: np.random.Generator, samples: int) -> Any:
-    time_s = np.arange(samples, dtype=np.float32) / SAMPLE_RATE
-    pitch = np.geomspace(70.0, 350.0, ROWS, dtype=np.float32)[:, None]
-    waves = sum(np.sin(2 * np.pi * k * pitch * time_s) / k for k in (1, 2, 3, 4))
-    noise = random.normal(0, 0.02, size=(ROWS, samples)).astype(np.float32)
-    return ((waves / 3.0 + noise) * 12_000).clip(-32768, 32767).astype(np.int16)

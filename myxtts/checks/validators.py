@@ -9,15 +9,15 @@ import math
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from myxtts.config import commands
 from myxtts.config.config import DataConfig, ModelConfig, XTTSConfig
 from myxtts.errors import DeviceError, MyXTTSError
-from myxtts.pipeline.devices import DevicePlan, choose_cards, configure_devices, machine_cards
-from myxtts.pipeline.hardware import HARDWARE, Hardware
+from myxtts.pipeline.devices import DevicePlan, choose_cards, configure_devices
+from myxtts.pipeline.hardware import HARDWARE, Card, Hardware
 from myxtts.pipeline.limits import check_limits, plan_limits, recommended_settings
 from myxtts.profiling.what_if import with_settings
 from myxtts.training.batch_fit import BatchFit, Room, fit_batch, room_of
@@ -25,45 +25,34 @@ from myxtts.training.batch_fit import BatchFit, Room, fit_batch, room_of
 log = logging.getLogger(__name__)
 
 TRAINING_STEPS = 8
+LIMITS = ("data_gpu_memory", "model_gpu_memory")
+OF_DEVICES = {"data_gpu", "model_gpu", "enable_memory_isolation", *LIMITS, "simulate"}
 
 
 @dataclass(frozen=True)
 class Target:
-    """What is to be validated."""
+    """What is to be validated: the devices that settings name, and nothing else of them."""
 
-    data_gpu: int = 0
-    model_gpu: int = 1
-    isolate: bool = True
-    data_limit_mb: int | None = None
-    model_limit_mb: int | None = None
-    simulate: bool = False
+    settings: DataConfig
     hardware: Hardware = HARDWARE
 
     @classmethod
-    def from_settings(cls, config: XTTSConfig) -> Target:
-        """Isolated on the devices that the settings name."""
-        data = config.data
-        assert data.data_gpu is not None
-        assert isinstance(data.model_gpu, int)
-        return cls(
-            data_gpu=data.data_gpu,
-            model_gpu=data.model_gpu,
-            data_limit_mb=data.data_gpu_memory,
-            model_limit_mb=data.model_gpu_memory,
-            simulate=data.simulate,
-        )
+    def of(cls, settings: DataConfig) -> Target:
+        """Without the data and the batches that a config file may name."""
+        return cls(DataConfig(**settings.model_dump(include=OF_DEVICES)))
+
+    @property
+    def simulate(self) -> bool:
+        """Whether CPU devices stand in for the GPUs."""
+        return self.settings.simulate
 
     def configure(self) -> DevicePlan:
         """Set the devices up for real (once; then it is a no-op)."""
-        return configure_devices(
-            self.data_gpu,
-            self.model_gpu,
-            isolate=self.isolate,
-            data_limit_mb=self.data_limit_mb,
-            model_limit_mb=self.model_limit_mb,
-            simulate=self.simulate,
-            hardware=self.hardware,
-        )
+        return configure_devices(**asdict(self.settings.device_request()), hardware=self.hardware)
+
+    def cards(self) -> tuple[Card, Card]:
+        """The data card and the model card."""
+        return choose_cards(self.settings.device_request(), self.hardware)
 
 
 @dataclass(frozen=True)
@@ -114,17 +103,10 @@ def training_command(target: Target) -> str:
 
 def _validated_settings(target: Target, room: Room | None) -> XTTSConfig:
     plan = target.configure()
-    data = DataConfig(
-        data_gpu=target.data_gpu,
-        model_gpu=target.model_gpu,
-        enable_memory_isolation=plan.isolated,
-        data_gpu_memory=plan.data_limit_mb,
-        model_gpu_memory=plan.model_limit_mb,
-        simulate=target.simulate,
-    )
+    found = {"data_gpu_memory": plan.data_limit_mb, "model_gpu_memory": plan.model_limit_mb}
     if room is not None:
-        data.prefetch_buffer_size = recommended_settings(room.card_mb).prefetch_buffer_size
-    return XTTSConfig(data=data)
+        found["prefetch_buffer_size"] = recommended_settings(room.card_mb).prefetch_buffer_size
+    return XTTSConfig(data=target.settings.model_copy(update=found))
 
 
 def check_prerequisites(target: Target) -> str:
@@ -161,28 +143,15 @@ def check_prerequisites(target: Target) -> str:
 
 def check_indices(target: Target) -> str:
     """Both GPUs exist."""
-    hardware = target.hardware
-    cards = machine_cards(simulate=target.simulate, hardware=hardware)
-    data_card, model_card = choose_cards(
-        cards,
-        target.data_gpu,
-        target.model_gpu,
-        isolate=target.isolate,
-        missing_reason=hardware.missing_reason,
-    )
-    return (
-        f"data GPU {data_card.index} ({data_card.name}), "
-        f"model GPU {model_card.index} ({model_card.name})"
-    )
+    data, model = target.cards()
+    return f"data GPU {data.index} ({data.name}), model GPU {model.index} ({model.name})"
 
 
 def check_free_memory(target: Target) -> str:
     """The limits fit into what is free."""
-    cards = machine_cards(simulate=target.simulate, hardware=target.hardware)
-    data_card, model_card = cards[target.data_gpu], cards[target.model_gpu]
-    data_mb, model_mb = plan_limits(
-        data_card, model_card, data_mb=target.data_limit_mb, model_mb=target.model_limit_mb
-    )
+    data_card, model_card = target.cards()
+    given = target.settings.data_gpu_memory, target.settings.model_gpu_memory
+    data_mb, model_mb = plan_limits(data_card, model_card, data_mb=given[0], model_mb=given[1])
     check_limits(data_card, model_card, data_mb=data_mb, model_mb=model_mb)
     return (
         f"data limit {data_mb} of {data_card.free_mb} MB free, "
@@ -262,24 +231,14 @@ def check_training(target: Target) -> str:
     """A few real training steps run through the pipeline."""
     target.configure()
     from myxtts.checks.probe import ProbeModel, log_mels, synthetic_waveforms
-    from myxtts.config.config import DataConfig, TrainingConfig, XTTSConfig
+    from myxtts.config.config import TrainingConfig
     from myxtts.training.trainer import XTTSTrainer
 
     class ProbeTrainer(XTTSTrainer):
         def _preprocess_on_data_gpu(self, batch: Any) -> Any:
             return log_mels(batch)
 
-    config = XTTSConfig(
-        data=DataConfig(
-            data_gpu=target.data_gpu,
-            model_gpu=target.model_gpu,
-            enable_memory_isolation=target.isolate,
-            data_gpu_memory=target.data_limit_mb,
-            model_gpu_memory=target.model_limit_mb,
-            simulate=target.simulate,
-        ),
-        training=TrainingConfig(optimization_level="basic"),
-    )
+    config = XTTSConfig(data=target.settings, training=TrainingConfig(optimization_level="basic"))
     losses: list[float] = []
     with tempfile.TemporaryDirectory(prefix="myxtts-check-") as folder:
         config.training.checkpoint_dir = Path(folder) / "run"
@@ -326,7 +285,8 @@ def _expect_device(value: Any, device: str, what: str) -> None:
 
 def without_isolation(target: Target) -> Target:
     """The same devices with memory growth instead of limits."""
-    return replace(target, isolate=False, data_limit_mb=None, model_limit_mb=None)
+    grows = {"enable_memory_isolation": False, **dict.fromkeys(LIMITS)}
+    return replace(target, settings=target.settings.model_copy(update=grows))
 
 
 ISOLATION_CHECKS: tuple[Check, ...] = (

@@ -20,7 +20,9 @@ from myxtts.cli.export import export
 from myxtts.cli.monitor import monitor
 from myxtts.cli.plan import plan
 from myxtts.cli.profile import profile
+from myxtts.cli.serve import serve
 from myxtts.cli.setting_flags import GroupedCommand
+from myxtts.cli.studio import studio
 from myxtts.cli.synthesize import synthesize
 from myxtts.cli.train import train
 from myxtts.cli.validate import validate
@@ -41,8 +43,10 @@ app.command(cls=GroupedCommand)(validate)
 app.command()(demo)
 app.command(cls=GroupedCommand)(profile)
 app.command(cls=GroupedCommand)(plan)
+app.command()(studio)
 app.command()(monitor)
 app.command()(synthesize)
+app.command()(serve)
 app.command()(export)
 app.command()(evaluate)
 app.command()(env)

@@ -1,31 +1,42 @@
-"""`myxtts data`: look at a folder of recordings before training, or make the built-in one."""
+"""`myxtts data`: import recordings, look at them before training, or make the built-in ones."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from myxtts.cli.data_correct import correct
+from myxtts.cli.data_findings import print_findings
+from myxtts.cli.data_import import import_data
+from myxtts.cli.data_script import script
 from myxtts.cli.data_text import text
-from myxtts.cli.output import Debug, echo, make_console, start_logging
+from myxtts.cli.output import Debug, echo, make_console, quiet_native_output, start_logging
 from myxtts.config.commands import where_programs_are
 from myxtts.errors import MyXTTSError
 from myxtts.messages import harmless
 
 if TYPE_CHECKING:
+    from myxtts.data.prepare import PreparedData
     from myxtts.data.summary import DataSummary
+    from myxtts.recordings.audit import Finding
 
 app = typer.Typer(
-    help="Look at training data, or make the built-in corpus.",
+    help="Import recordings, look at training data, or make the built-in corpus.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
+app.command("import")(import_data)
+app.command()(script)
 app.command()(text)
+app.command()(correct)
 
 NAME_LENGTH = 40
+MOST_SPEAKERS = 8
 MAX_GUESSED = 20  # words shown
 DETAIL_LENGTH = 160
 ReportLanguage = Literal["en", "fa"]
@@ -52,6 +63,13 @@ def check(
         Path | None, typer.Option(metavar="FILE.csv", help="Write every clip's verdict here.")
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Clips in a batch.")] = 16,
+    listen: Annotated[
+        bool,
+        typer.Option(
+            "--listen",
+            help="Listen with the base voice too: wrong texts, several people, echo, copies.",
+        ),
+    ] = False,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write the same as a page, with plots.")
     ] = None,
@@ -72,6 +90,7 @@ def check(
     from myxtts.data.prepare import plan_batches, prepare_data
     from myxtts.data.summary import summarise, write_verdicts
     from myxtts.pages.data_report import write_report
+    from myxtts.recordings.audit import audit_list
     from myxtts.text.tokenizers import CharacterTokenizer
 
     marks = {mark: name for name, mark in DELIMITERS.items()}
@@ -101,11 +120,17 @@ def check(
         )
     manifest, found, reader = prepared.manifest, prepared.verdicts, prepared.tokenizer
     summary = summarise(manifest, found, reader.unknown_counts, reader.guessed_counts)
+    findings = audit_list(manifest, found, summary.speaker_minutes)
+    if listen and summary.kept:
+        findings += _listen(prepared, console)
     _print(summary, reader, console)
+    print_findings(findings)
     if summary.kept:
         echo("\n" + plan_batches(prepared.table(), config).describe())
     if report is not None:
-        write_report(report, summary, title=str(source), language=report_language)
+        write_report(
+            report, summary, title=str(source), language=report_language, findings=findings
+        )
         echo(f"Report: {report}")
     if verdicts is not None:
         try:
@@ -154,6 +179,26 @@ def demo(
     echo(f"Next: {where_programs_are()}myxtts data check {made.folder}")
 
 
+def _listen(prepared: PreparedData, console: Any) -> list[Finding]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    with quiet_native_output():
+        from myxtts.recordings.listening import ClipListener
+        from myxtts.recordings.sound_audit import audit_sound
+
+        ears = ClipListener()
+    kept = sum(verdict.kept for verdict in prepared.verdicts)
+    columns = ("listening", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("listening", total=kept)
+        return audit_sound(
+            prepared.manifest,
+            prepared.verdicts,
+            on_clip=lambda: progress.advance(bar),
+            listener=ears,
+        )
+
+
 def _load(lexicon: Path | None) -> Any:
     from myxtts.text.lexicon import Lexicon
 
@@ -192,14 +237,22 @@ def _print(summary: DataSummary, reader: Any, console: Any) -> None:
         echo(f"Words whose reading was guessed ({len(guessed)}), most frequent first: {shown}")
         echo("  try: give the wrong ones a pronunciation in a lexicon (--lexicon)")
     for ids, what in (
-        (summary.clipped, "are clipped (samples at the ceiling)"),
         (summary.mostly_silent, "are mostly silent"),
         (summary.cancelling, "have channels that cancel each other out (one of them is used)"),
     ):
         if ids:
             names = ", ".join(_short(name) for name in ids[:3])
             echo(f"Warning: {len(ids)} clips {what}, for example {names}")
+    _print_minutes(summary.speaker_minutes)
     echo(" ".join(map(str, enough_for(summary.speaker_minutes))))
+
+
+def _print_minutes(minutes: Mapping[str, float]) -> None:
+    """How long each speaker is heard, the longest first: what a voice of theirs can be made of."""
+    most = sorted(minutes, key=lambda name: -minutes[name])
+    shown = ", ".join(f"{_short(name)} {minutes[name]:.1f}" for name in most[:MOST_SPEAKERS])
+    rest = f" and {len(most) - MOST_SPEAKERS} more" if len(most) > MOST_SPEAKERS else ""
+    echo(f"Minutes a speaker: {shown}{rest}")
 
 
 def _short(name: str, longest: int = NAME_LENGTH) -> str:

@@ -19,8 +19,9 @@ from myxtts.cli.output import (
     make_console,
     quiet_native_output,
     start_logging,
+    write_text,
 )
-from myxtts.errors import ConfigError, MyXTTSError
+from myxtts.errors import ConfigError
 from myxtts.messages import harmless
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ def evaluate(
     echo(f"Page: {report}")
     if json_file is not None:
         found = {"model": str(model), "step": voice.step, "seed": seed, **evaluation.to_dict()}
-        _write_json(json_file, {**found, "source": str(held_out.source)})
+        found["source"] = str(held_out.source)
+        write_text(json_file, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
         echo(f"Numbers: {json_file}")
 
 
@@ -181,10 +183,3 @@ def _print(evaluation: Evaluation, console: Any) -> None:
 
 def _counted(things: Sized, what: str) -> str:
     return f"{len(things)} {what}{'s' if len(things) != 1 else ''}"
-
-
-def _write_json(path: Path, found: dict[str, Any]) -> None:
-    try:
-        path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise MyXTTSError(f"{path} cannot be written: {error}", "another --json FILE") from error

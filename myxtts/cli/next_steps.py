@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from myxtts.config.commands import where_programs_are
+from myxtts.config.commands import seen_from_here, where_programs_are
 from myxtts.config.config import DataConfig
-from myxtts.data.list_lines import DELIMITERS
-from myxtts.data.manifests import read_manifest
+from myxtts.data.prepare import read_list
 from myxtts.data.table import ClipTable
 from myxtts.errors import MyXTTSError
 from myxtts.features.audio import REFERENCE_SECONDS, SAMPLE_RATE
 from myxtts.pages.report import REPORT_FILE
-from myxtts.text.languages import LANGUAGE_IDS
+from myxtts.text.languages import LANGUAGES
 
 if TYPE_CHECKING:
     from myxtts.training.trainer import XTTSTrainer
@@ -26,7 +25,7 @@ LONGEST_TEXT = 100  # characters: the command should fit a few lines
 
 def next_steps(trainer: XTTSTrainer) -> list[str]:
     """Lines to print; every command works as it stands."""
-    run, data = _shown(trainer.run.path), trainer.data
+    run, data = seen_from_here(trainer.run.path), trainer.data
     lines = []
     if samples := sorted((run / "samples").glob("step_*/*.wav")):
         lines.append(f"Listen: {samples[-1].parent} (beside each sound its picture)")
@@ -60,13 +59,12 @@ def _speaking_command(run: Path, table: ClipTable, config: DataConfig) -> list[s
             break
     else:
         return []
-    number = int(table.languages[chosen[0]])
-    language = next(tag for tag, known in LANGUAGE_IDS.items() if known == number)
+    language = list(LANGUAGES)[table.languages[chosen[0]]]
     text = _a_text(config, language)
     if text is None:
         return []
     flags: list[tuple[str, Path | str]] = [("--model", run)]
-    flags += [("--reference", _shown(table.folder / table.paths[clip])) for clip in chosen]
+    flags += [("--reference", seen_from_here(table.folder / table.paths[clip])) for clip in chosen]
     flags += [("--text", text), ("--language", language), ("--output", run / "mine.wav")]
     words = (f"{flag} {shlex.quote(str(value))}" for flag, value in flags)
     return [f"myxtts synthesize {' '.join(words)}"]
@@ -75,15 +73,9 @@ def _speaking_command(run: Path, table: ClipTable, config: DataConfig) -> list[s
 def _a_text(config: DataConfig, language: str) -> str | None:
     """A sentence in that language, as the clip list has one."""
     assert config.train_data is not None
-    delimiter = None if config.delimiter is None else DELIMITERS[config.delimiter]
     try:
-        listed = read_manifest(config.train_data, delimiter=delimiter, language=config.language)
+        listed = read_list(config.train_data, config)
     except MyXTTSError:
         return None
     texts = (clip.text for clip in listed if clip.language == language)
     return next((t for t in texts if t.isprintable() and 0 < len(t) <= LONGEST_TEXT), None)
-
-
-def _shown(path: Path) -> Path:
-    """From where one stands, if it is below."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -8,10 +8,12 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from myxtts.errors import MyXTTSError
 from myxtts.messages import harmless
 from myxtts.utils.commons import setup_logging
 
@@ -41,6 +43,15 @@ Debug = Annotated[
 def echo(text: object = "", *, err: bool = False) -> None:
     """Print a message; names and texts from elsewhere in it cannot steer the terminal."""
     typer.echo(harmless(text, lines=True), err=err)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file, or say why it cannot be."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        problem = f"{path} cannot be written: {error}"
+        raise MyXTTSError(problem, "give a file in a folder that exists") from error
 
 
 def make_console(*, stderr: bool = False) -> Console:

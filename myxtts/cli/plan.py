@@ -13,7 +13,7 @@ from myxtts.errors import ConfigError
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
-    from myxtts.profiling.measurements import Profile
+    from myxtts.profiling.measurements import Change, Profile
 
 
 @setting_flags("Data", "Batches", "Model", "Devices", "Buffers")
@@ -159,27 +159,20 @@ def _show_what_if(measured: Profile, what_if: str) -> None:
 def _verify(config: Path | None, given: Given, profile: Path | None, num_steps: int) -> None:
     """Measure, apply what is foretold, measure again, and compare."""
     from myxtts.cli.profile import measuring, profile_settings, show_profile
-    from myxtts.profiling.advisor import advise, foretold
+    from myxtts.profiling.advisor import advise
     from myxtts.profiling.measurements import read_profile
     from myxtts.profiling.what_if import with_settings
 
     if profile is not None:
         before = read_profile(profile)
-        settings: XTTSConfig = before.config
-        changes = foretold(advise(before).changes)
-        if not changes:
-            echo("Nothing to verify: no change is predicted to make it faster.")
-            return
+        settings, changes = before.config, _to_verify(before)
     else:
         settings = profile_settings(config, given)
     with measuring(settings, config) as measure:
         if profile is None:
             before = measure(settings, num_steps=num_steps)
             show_profile(before)
-            changes = foretold(advise(before).changes)
-            if not changes:
-                echo("\nNothing to verify: no change is predicted to make it faster.")
-                return
+            changes = _to_verify(before)
         applied = {name: value for change in changes for name, value in change.settings.items()}
         after = measure(with_settings(settings, applied), num_steps=num_steps)
     predicted = advise(before).predicted_rate
@@ -188,3 +181,13 @@ def _verify(config: Path | None, given: Given, profile: Path | None, num_steps: 
         f"Predicted {predicted:.2f} steps/s, measured {after.together.rate:.2f} "
         f"({after.together.rate / predicted - 1:+.1%}); before {before.together.rate:.2f}"
     )
+
+
+def _to_verify(before: Profile) -> tuple[Change, ...]:
+    from myxtts.profiling.advisor import advise, foretold
+
+    changes = foretold(advise(before).changes)
+    if not changes:
+        echo("\nNothing to verify: no change is predicted to make it faster.")
+        raise typer.Exit
+    return changes

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from myxtts.cli.output import Debug, echo, load_tensorflow, start_logging
+from myxtts.cli.output import Debug, echo, load_tensorflow, start_logging, write_text
 from myxtts.cli.setting_flags import ConfigFile, Given, load_settings, setting_flags
-from myxtts.errors import ConfigError, MyXTTSError
+from myxtts.errors import ConfigError
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
@@ -157,13 +157,3 @@ def show_profile(result: Profile) -> None:
         echo("")
         for line in describe_advice(result.advice):
             echo(line)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file, or say why it cannot be."""
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise MyXTTSError(
-            f"{path} cannot be written: {error}", "give a file in a folder that exists"
-        ) from error

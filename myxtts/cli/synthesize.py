@@ -63,7 +63,7 @@ def synthesize(
         typer.Option(
             metavar="FILE",
             help="Recording of the speaker, 2 s or more, in any language; repeat it to average "
-            "several. Required.",
+            "several. Required, unless the export has a voice inside.",
         ),
     ] = None,
     language: Annotated[
@@ -86,9 +86,27 @@ def synthesize(
             "1 with the base voice, else 0.",
         ),
     ] = None,
+    loudness: Annotated[
+        float | None,
+        typer.Option(
+            metavar="LUFS",
+            help="Make it as loud as this: -16 is usual for speech. Default: as the voice has it.",
+        ),
+    ] = None,
+    lexicon: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="How words are said: word, tab, /IPA/ or respelling."),
+    ] = None,
     seed: Annotated[
         int, typer.Option(min=0, help="Another take of voices with the flow head.")
     ] = 0,
+    times: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write when each word and sentence is said: a .json, .srt or .vtt file.",
+        ),
+    ] = None,
     output: Annotated[
         str | None,
         typer.Option(
@@ -102,7 +120,8 @@ def synthesize(
     """Say a text of any length in the voice of the references, on the CPU.
 
     Sentence by sentence, with a pause between them and a longer one between paragraphs. A file
-    appears when it is whole. The same seed gives the same audio.
+    appears when it is whole. The same seed gives the same audio. `{word|/IPA/}` says how a word is
+    said, and a text that begins with `<speak` is read as SSML.
     """
     start_logging()
     if model is None:
@@ -112,35 +131,93 @@ def synthesize(
     from myxtts.base import BASE  # late: --help must be quick
     from myxtts.inference.references import read_references
     from myxtts.inference.script import Delivery
-    from myxtts.inference.voice_files import load_voice
+    from myxtts.inference.small.files import is_onnx_export
+    from myxtts.text.lexicon import Lexicon
 
     target = _check_output(output)
+    kind = _check_times(times, target)
     words = _read_text(source, text, text_file)
-    pieces = read_references(reference or [])
-    voice_files = load_voice(model)
+    own_words = Lexicon.load(lexicon) if lexicon is not None else None
+    is_onnx = is_onnx_export(model.expanduser())
+    voice_files = _read_voice(model, is_onnx=is_onnx)
+    inside = getattr(voice_files, "voices", {})
+    pieces = read_references(reference or []) if reference or not inside else None
     if str(model) == BASE:
-        echo(ABOUT_BASE.format(size=voice_files.model.size), err=True)
+        echo(ABOUT_BASE.format(size=voice_files.size), err=True)
     spoken = voice_files.language_for(language, force=force_language)
-    delivery = Delivery(spoken, speed=speed, pitch_shift=pitch_shift, seed=seed)
-    parts = _plan(words, target, voice_files, delivery.language)
+    delivery = Delivery(spoken, speed=speed, pitch_shift=pitch_shift, seed=seed, loudness=loudness)
+    reading = {"lexicon": own_words, "with_words": times is not None}
+    parts = _plan(words, target, voice_files, delivery.language, reading)
+    speaker = _make_speaker(voice_files, timbre, is_onnx=is_onnx)
+    voice = next(iter(inside.values())) if pieces is None else speaker.listen_to_pieces(pieces)
+    began = time.monotonic()
+    said: list[Any] = []
+
+    def speak(script: list[Line]) -> Iterator[Any]:
+        for chunk in speaker.read_timed(script, voice=voice, delivery=delivery):
+            said.append(chunk.sentence)
+            yield chunk.wave
+
+    seconds = _write(parts, speak, sample_rate=speaker.sample_rate)
+    took = time.monotonic() - began
+    if times is not None:
+        _write_times(times, said, kind)
+    where = "standard output" if target.path is None else target.path
+    files = f"{len(parts)} files, " if target.is_folder else ""
+    # Standard output may be the audio's.
+    echo(f"{where}: {files}{seconds:.1f} s of speech, made in {took:.1f} s", err=True)
+
+
+def _read_voice(model: Path, *, is_onnx: bool) -> Any:
+    if is_onnx:
+        from myxtts.inference.small.files import load_small
+
+        return load_small(model)
+    from myxtts.inference.voice_files import load_voice
+
+    return load_voice(model)
+
+
+def _make_speaker(files: Any, timbre: float | None, *, is_onnx: bool) -> Any:
+    if is_onnx:
+        from myxtts.inference.small.threads import calm_blas
+        from myxtts.inference.small.voice import SmallVoice
+
+        calm_blas()
+        return SmallVoice(files, timbre=timbre)
     load_tensorflow()
     from myxtts.inference.synthesizer import Synthesizer
     from myxtts.pipeline.hardware import HARDWARE
 
     HARDWARE.hide_gpus()  # fast enough without, and a training on them is not disturbed
-    synthesizer = Synthesizer(voice_files, timbre=timbre)
-    voice = synthesizer.listen_to_pieces(pieces)
-    began = time.monotonic()
+    return Synthesizer(files, timbre=timbre)
 
-    def speak(script: list[Line]) -> Iterator[Any]:
-        return synthesizer.read(script, voice=voice, delivery=delivery)
 
-    seconds = _write(parts, speak, sample_rate=synthesizer.sample_rate)
-    took = time.monotonic() - began
-    where = "standard output" if target.path is None else target.path
-    files = f"{len(parts)} files, " if target.is_folder else ""
-    # Standard output may be the audio's.
-    echo(f"{where}: {files}{seconds:.1f} s of speech, made in {took:.1f} s", err=True)
+def _check_times(times: Path | None, target: Target) -> str:
+    if times is None:
+        return ""
+    from myxtts.inference.times import check_times_file
+
+    if target.is_folder:
+        raise ConfigError(
+            "One file of times cannot be for many files of audio.", "--output FILE.wav with --times"
+        )
+    kind = check_times_file(times)
+    if not times.expanduser().parent.is_dir():
+        raise ConfigError(f"The folder {times.parent} does not exist.", f"mkdir -p {times.parent}")
+    return kind
+
+
+def _write_times(times: Path, said: list[Any], kind: str) -> None:
+    from myxtts.inference.times import render_times
+
+    path = times.expanduser()
+    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        partial.write_text(render_times(said, kind), encoding="utf-8")
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _read_text(source: str | None, text: str | None, text_file: str | None) -> str:
@@ -197,25 +274,35 @@ def _check_output(output: str | None) -> Target:
     return Target(path, is_folder=not is_file)
 
 
-def _plan(words: str, target: Target, voice: Any, language: str) -> list[Part]:
-    from myxtts.inference.script import write_script
+def _plan(
+    words: str, target: Target, voice: Any, language: str, reading: dict[str, Any]
+) -> list[Part]:
+    from myxtts.inference.script import warn_of, write_script
+
+    unsupported: dict[str, None] = {}
 
     def script(text: str) -> list[Line]:
-        return write_script(
+        written = write_script(
             text,
             tokenizer=voice.tokenizer,
             language=language,
             max_text_length=voice.max_text_length,
+            **reading,
         )
+        unsupported.update(dict.fromkeys(written.unsupported))
+        return written.lines
 
     if not target.is_folder:
-        return [Part(target.path, script(words))]
-    assert target.path is not None
-    lines = [line for line in words.splitlines() if line.strip()]
-    return [
-        Part(target.path / f"{number:04d}.wav", script(line))
-        for number, line in enumerate(lines, start=1)
-    ]
+        parts = [Part(target.path, script(words))]
+    else:
+        assert target.path is not None
+        lines = [line for line in words.splitlines() if line.strip()]
+        parts = [
+            Part(target.path / f"{number:04d}.wav", script(line))
+            for number, line in enumerate(lines, start=1)
+        ]
+    warn_of(list(unsupported))
+    return parts
 
 
 def _write(parts: list[Part], speak: Any, *, sample_rate: int) -> float:

@@ -101,7 +101,7 @@ def _choose_start(settings: XTTSConfig, given: set[str]) -> None:
     """From the base voice or from nothing, by how much was recorded; a run that goes on has it."""
     from rich.progress import Progress
 
-    from myxtts.data.recorded import recorded_minutes
+    from myxtts.data.prepare import recorded_minutes
     from myxtts.training.recipe import choose_start
 
     training = settings.training

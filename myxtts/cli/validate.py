@@ -14,12 +14,12 @@ from myxtts.cli.output import Debug, echo, load_tensorflow, start_logging
 from myxtts.cli.setting_flags import Given, load_settings, setting_flags
 
 if TYPE_CHECKING:
-    from myxtts.checks.validators import Check, Result, Target
+    from myxtts.checks.validators import Result, Target
 
 
-DEFAULT_GPUS: Given = {"data.data_gpu": 0, "data.model_gpu": 1}
+DEFAULTS: Given = {"data.data_gpu": 0, "data.model_gpu": 1, "data.enable_memory_isolation": True}
 SOAK_MINUTES = 30.0
-LIMITS = ("data.data_gpu_memory", "data.model_gpu_memory")
+ISOLATION = ("data.enable_memory_isolation", "data.data_gpu_memory", "data.model_gpu_memory")
 
 
 class Which(str, Enum):
@@ -77,23 +77,21 @@ def validate(
         without_isolation,
     )
 
-    target = Target.from_settings(load_settings(None, {**DEFAULT_GPUS, **given}))
+    target = Target.of(load_settings(None, {**DEFAULTS, **given}).data)
     if full:
         if soak_minutes is None:
             soak_minutes = 0.0 if target.simulate else SOAK_MINUTES
         _accept(target, output_dir, train_data, soak_minutes)
         return
-    checks: tuple[Check, ...]
-    if which is Which.isolation:
-        title, checks = "Memory isolation", ISOLATION_CHECKS
-    elif which is Which.pipeline:
-        title, checks = "Dual-GPU pipeline", PIPELINE_CHECKS
-        isolation = ("data.enable_memory_isolation", *LIMITS)
-        if target.data_gpu != target.model_gpu and not any(name in given for name in isolation):
-            target = without_isolation(target)
-    else:
-        title, checks = "Memory isolation and pipeline", (*ISOLATION_CHECKS, *PIPELINE_CHECKS[1:])
-    gpus = f"GPU {target.data_gpu} and GPU {target.model_gpu}"
+    title, checks = {
+        Which.isolation: ("Memory isolation", ISOLATION_CHECKS),
+        Which.pipeline: ("Dual-GPU pipeline", PIPELINE_CHECKS),
+        Which.all: ("Memory isolation and pipeline", (*ISOLATION_CHECKS, *PIPELINE_CHECKS[1:])),
+    }[which]
+    two = target.settings.data_gpu != target.settings.model_gpu
+    if which is Which.pipeline and two and not any(name in given for name in ISOLATION):
+        target = without_isolation(target)
+    gpus = f"GPU {target.settings.data_gpu} and GPU {target.settings.model_gpu}"
     where = "simulated devices" if target.simulate else gpus
     echo(f"{title} on {where}")
     with contextlib.suppress(Exception):  # the first check says what is wrong with it
@@ -117,14 +115,15 @@ def _conclude(results: list[Result], target: Target) -> None:
             echo(f"Not run because of it: {', '.join(not_run)}")
         raise typer.Exit(1)
     echo("")
+    isolated = target.settings.enable_memory_isolation
     if target.simulate:
         echo(
             "Proved on simulated devices. Not proved, because it takes GPUs: that memory limits "
             "hold, that the cards are found in order, and how fast it is."
         )
-    elif target.isolate:
+    elif isolated:
         echo("System is ready for memory-isolated dual-GPU training!")
-    if target.isolate:
+    if isolated:
         echo(f"Recommended: {training_command(target)}")
         if (fit := recommended_batch(target)) is not None:
             echo(f"Batch size {fit.batch}: {fit.beside_the_table}")

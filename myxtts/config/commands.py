@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import sys
@@ -61,8 +60,10 @@ def training_command(config: XTTSConfig, *, config_file: str = "") -> str:
 def where_programs_are() -> str:
     """What to type before a program's name: nothing, or the folder of this environment."""
     folder = Path(sys.executable).parent  # not resolved: that of the environment, not of its base
-    if str(folder) in os.environ.get("PATH", "").split(os.pathsep):
-        return ""
-    with contextlib.suppress(ValueError):  # elsewhere: the whole path
-        folder = folder.relative_to(Path.cwd())
-    return f"{folder}/"
+    on_path = str(folder) in os.environ.get("PATH", "").split(os.pathsep)
+    return "" if on_path else f"{seen_from_here(folder)}/"
+
+
+def seen_from_here(path: Path) -> Path:
+    """A path to type: from where one stands, if it is below."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

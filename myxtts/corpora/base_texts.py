@@ -1,8 +1,8 @@
 """What the base voice hears said, in every language: sentences, and their words in new orders.
 
-The sentences of the other languages are files beside this one, a line each; English has those of
-the demo, and phrases of any texts it is given. The demo's held-out words are never among them, so
-that a base voice can be judged by words it never heard.
+The sentences of a language are a file beside this one, a line each; English, whose file is the
+demo's, also has phrases of any texts it is given. The demo's held-out words are never among them,
+so that a base voice can be judged by words it never heard.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ from pathlib import Path
 
 from myxtts.corpora.demo_sentences import (
     EVERYDAY_SENTENCES,
+    FOLDER,
     HELD_OUT_SLOTS,
     SLOTS,
     draw_slot_sentences,
+    sentences_of,
 )
 from myxtts.errors import DataError
 from myxtts.text.languages import LANGUAGES
 
-FOLDER = Path(__file__).parent / "sentences"
+__all__ = ["FOLDER", "TextSource", "read_phrases", "says_held_out_word", "sentences_of"]
+
 HELD_OUT_WORDS = frozenset(word.lower() for words in HELD_OUT_SLOTS.values() for word in words)
 
 _WORD = re.compile(r"[^\W\d_]+(?:['\u200c][^\W\d_]+)*")
@@ -37,15 +40,6 @@ _SLOTS_SHARE, _EVERYDAY_SHARE = 0.3, 0.1  # of English; the rest are phrases
 def says_held_out_word(text: str) -> bool:
     """Whether an English text has a word that the demo keeps for judging."""
     return any(word.lower() in HELD_OUT_WORDS for word in _WORD.findall(text))
-
-
-@cache
-def sentences_of(language: str) -> tuple[str, ...]:
-    """The built-in sentences of a language."""
-    if language == "en":
-        return EVERYDAY_SENTENCES
-    lines = (FOLDER / f"{language}.txt").read_text(encoding="utf-8").splitlines()
-    return tuple(line.strip() for line in lines if line.strip())
 
 
 def read_phrases(path: Path) -> tuple[str, ...]:

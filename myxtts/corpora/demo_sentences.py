@@ -5,8 +5,19 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from myxtts.errors import DataError
+
+FOLDER = Path(__file__).parent / "sentences"
+
+
+@cache
+def sentences_of(language: str) -> tuple[str, ...]:
+    """The built-in sentences of a language."""
+    lines = (FOLDER / f"{language}.txt").read_text(encoding="utf-8").splitlines()
+    return tuple(line.strip() for line in lines if line.strip())
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -50,48 +61,7 @@ HELD_OUT_SLOTS: dict[str, tuple[str, ...]] = {
 }
 
 # None longer than the longest slot sentences, so that one static shape serves both.
-EVERYDAY_SENTENCES: tuple[str, ...] = (
-    "The weather was lovely this morning.",
-    "Could you please pass me the sugar?",
-    "She usually goes to work by train.",
-    "I thought the movie was too long.",
-    "We measure pleasure in small things.",
-    "The boy enjoyed his noisy toy.",
-    "Put your foot on the wooden stool.",
-    "My father bought a new car.",
-    "How much does that ticket cost?",
-    "They were singing along the river.",
-    "Nothing is worse than a cold bath.",
-    "Their judge gave a strange reason.",
-    "Which church is near the beach?",
-    "He yelled across the yard at you.",
-    "Take the first road on the left.",
-    "What time does the library open?",
-    "A little water never hurt anyone.",
-    "The thick fog hid the valley.",
-    "Vincent drove a very old van.",
-    "Zebras and lions live in the zoo.",
-    "Our house is down by the sound.",
-    "Call me later, I am busy now.",
-    "Oh no, the window is open!",
-    "Yes, I would like some tea.",
-    "The nurse turned and heard a bird.",
-    "Good cooks would look at the book.",
-    "Anger is a poor way to think.",
-    "His voice was an unusual choice.",
-    "Breathe in and count to ten.",
-    "Fresh fish should never smell.",
-    "Come up for lunch on Sunday.",
-    "Did the cat jump off the bed?",
-    "It rained all day in April.",
-    "Her sister is a doctor in Boston.",
-    "That is a big bag of apples.",
-    "The queen asked a quick question.",
-    "Cute puppies argue over few bones.",
-    "We saw the law as a cause.",
-    "Go home slowly, the roads are wet.",
-    "Button your coat, the wind is bitter.",
-)
+EVERYDAY_SENTENCES = sentences_of("en")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import soundfile
 
 from myxtts.data.manifests import Manifest
@@ -22,6 +23,8 @@ EXTENSIONS = (".wav", ".flac", ".ogg", ".mp3")
 FOLDERS = ("wavs", "wav", "clips")  # of LJ Speech, Piper and Common Voice
 CLIPPED = 0.999  # a sample this loud has hit the ceiling
 SILENCE = 1e-3  # -60 dB
+LEVEL_SECONDS = 0.025
+MAX_SNR_DB = 100.0
 
 
 def check_clips(
@@ -150,7 +153,19 @@ def _listen(real: Path, relative: str, size: int, max_seconds: float) -> Verdict
         clipped=round(float((loud >= CLIPPED).mean()), 6),
         silence=round(float((loud < SILENCE).mean()), 4),
         cancels=channels_cancel(samples),
+        snr_db=_speech_above_noise(samples.mean(axis=1), facts[2]),
     )
+
+
+def _speech_above_noise(wave: npt.NDArray[np.float32], rate: int) -> float:
+    """How far loud moments lie above quiet ones, in decibels: with pauses, speech above noise."""
+    size = max(1, int(LEVEL_SECONDS * rate))
+    whole = wave[: len(wave) // size * size].reshape(-1, size)
+    if not len(whole):
+        return MAX_SNR_DB
+    power = 10.0 * np.log10(np.square(whole).mean(axis=1) + 1e-10)
+    loud, quiet = np.percentile(power, [95, 5])
+    return round(min(max(float(loud - quiet), 0.0), MAX_SNR_DB), 1)
 
 
 def _claims_too_much(sound: soundfile.SoundFile) -> bool:

@@ -38,9 +38,8 @@ def open_regular(path: Path, *, what: str = "The clip list") -> io.BufferedReade
         # Not blocking, or opening a pipe that nobody writes to would wait for ever.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise DataError(
-            f"{what} {path} cannot be read: {error.strerror}", "check the path"
-        ) from error
+        problem = f"{what} {path} cannot be read: {error.strerror}"
+        raise DataError(problem, "check the path") from error
     state = os.fstat(handle)
     problem, remedy = "", ""
     if not stat.S_ISREG(state.st_mode):

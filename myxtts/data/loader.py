@@ -176,20 +176,6 @@ class HostBatches:
             found = self.lost.guard(found, plan, max_lost_share)
         return BatchIterator(found, start)
 
-    def spec(self, bucket: Bucket, *, rows: int) -> dict[str, tf.TensorSpec]:
-        """The shapes and types of a batch of this bucket."""
-        columns = {
-            "waves": ([bucket_samples(bucket.frames)], tf.int16),
-            "wave_lengths": ([], tf.int32),
-            "references": ([REFERENCE_SAMPLES], tf.int16),
-            "reference_lengths": ([], tf.int32),
-            "tokens": ([bucket.tokens], tf.int32),
-            "token_lengths": ([], tf.int32),
-            "languages": ([], tf.int32),
-        }
-        specs = {name: tf.TensorSpec([rows, *size], kind) for name, (size, kind) in columns.items()}
-        return {**specs, "seed": tf.TensorSpec([2], tf.int32)}
-
     # -- what a batch consists of --
 
     def _places(self, start: LoaderState, epochs: int | None) -> Iterator[tuple[Plan, int]]:
@@ -386,6 +372,21 @@ class HostBatches:
                 yield self._finish(request, *self._read(request))
             else:
                 yield self._finish(request, request.clips, *arrays)
+
+
+def batch_spec(rows: int, *, frames: int, tokens: int) -> dict[str, tf.TensorSpec]:
+    """The shapes and types of a batch of so many clips, padded to this."""
+    columns = {
+        "waves": ([bucket_samples(frames)], tf.int16),
+        "wave_lengths": ([], tf.int32),
+        "references": ([REFERENCE_SAMPLES], tf.int16),
+        "reference_lengths": ([], tf.int32),
+        "tokens": ([tokens], tf.int32),
+        "token_lengths": ([], tf.int32),
+        "languages": ([], tf.int32),
+    }
+    specs = {name: tf.TensorSpec([rows, *size], kind) for name, (size, kind) in columns.items()}
+    return {**specs, "seed": tf.TensorSpec([2], tf.int32)}
 
 
 def _group_by(groups: Any, *, num_groups: int) -> list[Any]:

@@ -14,10 +14,10 @@ Samples = npt.NDArray[np.floating[Any]]  # [S, channels]
 
 def channels_cancel(samples: Samples) -> bool:
     """Whether the mean loses what the channels hold: one is (nearly) the other upside down."""
-    if samples.shape[1] < 2:
+    if samples.shape[1] < 2 or not len(samples):
         return False
     expected = np.sqrt(np.square(samples).mean(axis=0).sum()) / samples.shape[1]
-    return bool(_level(samples.mean(axis=1)) < CANCELLED * expected)
+    return bool(np.sqrt(np.square(samples.mean(axis=1)).mean()) < CANCELLED * expected)
 
 
 def to_mono(samples: Samples) -> Samples:
@@ -27,7 +27,3 @@ def to_mono(samples: Samples) -> Samples:
         return samples[:, loudest]
     mono: Samples = samples.mean(axis=1)
     return mono
-
-
-def _level(wave: Samples) -> float:
-    return float(np.sqrt(np.square(wave).mean())) if wave.size else 0.0

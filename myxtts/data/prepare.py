@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from myxtts.config.config import DataConfig
 from myxtts.data.batching import BatchPlan
 from myxtts.data.buckets import choose_buckets
@@ -19,7 +17,7 @@ from myxtts.data.manifests import Manifest, read_manifest
 from myxtts.data.table import ClipTable, judge_texts, make_table
 from myxtts.data.verdicts import Verdict
 from myxtts.features.audio import HOP, SAMPLE_RATE
-from myxtts.text.languages import check_language
+from myxtts.text.languages import LANGUAGES, check_language
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.scripts import check_script
 from myxtts.text.tokenizers import Tokenizer, make_tokenizer
@@ -50,15 +48,11 @@ def prepare_data(
     on_clip: Callable[[], None] = lambda: None,
 ) -> PreparedData:
     """Read a folder's list, listen to every clip, read every text; every drop has its reason."""
-    delimiter = None if config.delimiter is None else DELIMITERS[config.delimiter]
-    manifest = read_manifest(source, delimiter=delimiter, language=check_language(config.language))
+    manifest = read_list(source, config)
     if manifest.form:
         log.info("%s is read as %s", source, manifest.form)
     _check_script_of_default(manifest, check_language(config.language))
-    on_list(len(manifest))
-    verdicts = check_clips(
-        manifest, max_seconds=config.max_mel_frames * HOP / SAMPLE_RATE, on_clip=on_clip
-    )
+    verdicts = _listen(manifest, config, on_list, on_clip)
     if tokenizer is None:
         tokenizer = make_tokenizer(
             config.tokenizer,
@@ -69,6 +63,38 @@ def prepare_data(
         manifest, verdicts, tokenizer, max_text_length=config.max_text_length
     )
     return PreparedData(manifest, judged, tokens, tokenizer)
+
+
+def recorded_minutes(
+    config: DataConfig,
+    *,
+    on_list: Callable[[int], None] = lambda clips: None,
+    on_clip: Callable[[], None] = lambda: None,
+) -> float:
+    """Minutes of the training clips that can be used, as far as their sound tells.
+
+    What is found of each clip is kept beside the data, so that training does not look again.
+    """
+    assert config.train_data is not None
+    verdicts = _listen(read_list(config.train_data, config), config, on_list, on_clip)
+    return sum(each.frames / each.sample_rate for each in verdicts if each.kept) / 60.0
+
+
+def read_list(source: str | Path, config: DataConfig) -> Manifest:
+    """The clips that a folder, or a list in it, names, read as the settings say."""
+    delimiter = None if config.delimiter is None else DELIMITERS[config.delimiter]
+    return read_manifest(source, delimiter=delimiter, language=check_language(config.language))
+
+
+def _listen(
+    manifest: Manifest,
+    config: DataConfig,
+    on_list: Callable[[int], None],
+    on_clip: Callable[[], None],
+) -> list[Verdict]:
+    on_list(len(manifest))
+    longest = config.max_mel_frames * HOP / SAMPLE_RATE
+    return check_clips(manifest, max_seconds=longest, on_clip=on_clip)
 
 
 def plan_batches(
@@ -107,18 +133,5 @@ def _check_script_of_default(manifest: Manifest, language: str) -> None:
 
 def _readable_texts(manifest: Manifest, verdicts: list[Verdict]) -> list[tuple[str, str]]:
     """Kept texts whose language is known: only these may teach a tokenizer its symbols."""
-    known = {language: _is_known(language) for language in set(manifest.languages)}
-    kept = np.flatnonzero([verdict.kept for verdict in verdicts])
-    return [
-        (manifest.texts[i], manifest.languages[i]) for i in kept if known[manifest.languages[i]]
-    ]
-
-
-def _is_known(language: str) -> bool:
-    from myxtts.errors import DataError
-
-    try:
-        check_language(language)
-    except DataError:
-        return False
-    return True
+    listed = zip(manifest.texts, manifest.languages, verdicts, strict=True)
+    return [(text, tag) for text, tag, verdict in listed if verdict.kept and tag in LANGUAGES]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import logging
-import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from myxtts.config.config import DataConfig
 from myxtts.data.batching import MASKED, BatchPlan, PlannedBatch
@@ -26,11 +26,13 @@ from myxtts.data.loader import (
     HostBatches,
     LoaderState,
     Plan,
+    batch_spec,
 )
 from myxtts.data.prepare import PreparedData, plan_batches, prepare_data
 from myxtts.data.shares import WHOLE, Share
 from myxtts.data.table import ClipTable, Ints
 from myxtts.data.verdicts import REMEDIES
+from myxtts.documents import replacing
 from myxtts.errors import ConfigError, DataError
 from myxtts.features.audio import bucket_samples
 from myxtts.text.tokenizers import Tokenizer
@@ -118,7 +120,7 @@ class TrainingData:
         shapes = {(stats.rows, stats.bucket) for stats in self.plan.bucket_stats()}
         shapes |= {(len(batch.indices), batch.bucket) for batch in self._validation_plan.batches}
         rows, bucket = max(shapes, key=lambda shape: _batch_bytes(*shape))
-        return self._source.spec(bucket, rows=rows)
+        return batch_spec(rows, frames=bucket.frames, tokens=bucket.tokens)
 
     @property
     def num_lost(self) -> int:
@@ -136,19 +138,13 @@ class TrainingData:
 
     def write_dropped(self, path: Path) -> None:
         """Every dropped clip of all lists as CSV, whole or not at all; only a header if none."""
-        partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        # A row that was no UTF-8 is still listed, with its odd bytes made visible.
+        visible: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace"}
         try:
-            try:
-                # A row that was no UTF-8 is still listed, with its odd bytes made visible.
-                with partial.open(
-                    "w", newline="", encoding="utf-8", errors="backslashreplace"
-                ) as file:
-                    table = csv.writer(file)
-                    table.writerow(DroppedClip._fields)
-                    table.writerows(self.dropped)
-                partial.replace(path)
-            finally:
-                partial.unlink(missing_ok=True)
+            with replacing(path) as partial, partial.open("w", newline="", **visible) as file:
+                table = csv.writer(file)
+                table.writerow(DroppedClip._fields)
+                table.writerows(self.dropped)
         except OSError as error:
             raise DataError(
                 f"The list of dropped clips {path} cannot be written: {error}",
@@ -204,7 +200,7 @@ def prepare_training(
         validation = table.take(held_out) if len(held_out) else None
 
     plan = plan_batches(train, config, seed=seed, steps=steps)
-    if buckets is not None and _all_fit(train, buckets):
+    if buckets is not None and _fits(train, buckets).all():  # longer clips may have been added
         plan = replace(plan, buckets=tuple(buckets))
     elif config.static_shapes == "one" and validation is not None:
         plan = replace(plan, buckets=(_around(plan.buckets[0], validation),))
@@ -307,12 +303,12 @@ def _around(bucket: Bucket, table: ClipTable) -> Bucket:
     return Bucket(max(bucket.frames, -(-frames // 8) * 8), max(bucket.tokens, -(-tokens // 4) * 4))
 
 
-def _all_fit(table: ClipTable, buckets: Sequence[Bucket]) -> bool:
-    """Whether shapes chosen earlier still serve: longer clips may have been added since."""
+def _fits(table: ClipTable, buckets: Sequence[Bucket]) -> npt.NDArray[np.bool_]:
+    """Which clips fit one of these shapes."""
     fits = np.zeros(len(table), bool)
     for frames, tokens in buckets:
         fits |= (table.frames <= frames) & (table.token_lengths <= tokens)
-    return bool(fits.all())
+    return fits
 
 
 def _plan_validation(table: ClipTable | None, plan: BatchPlan, *, first_clip: int) -> FixedPlan:
@@ -320,10 +316,7 @@ def _plan_validation(table: ClipTable | None, plan: BatchPlan, *, first_clip: in
     if table is None:
         return FixedPlan(())
     frames, tokens = table.frames, table.token_lengths
-    buckets = plan.buckets
-    fits = np.zeros(len(table), bool)
-    for bucket in buckets:
-        fits |= (frames <= bucket.frames) & (tokens <= bucket.tokens)
+    buckets, fits = plan.buckets, _fits(table, plan.buckets)
     if not fits.all():
         extra = _around(Bucket(1, 1), table.take(np.flatnonzero(~fits)))
         buckets = tuple(sorted({*buckets, extra}))

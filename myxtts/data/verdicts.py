@@ -12,7 +12,7 @@ from myxtts.data.list_lines import open_regular
 from myxtts.errors import DataError
 
 MIN_SECONDS = 0.3
-CACHE_VERSION = 3
+CACHE_VERSION = 4
 
 # What a dropped clip's owner can do about it, by reason.
 REMEDIES = {
@@ -49,6 +49,7 @@ class Verdict:
     clipped: float = 0.0  # share of samples at the ceiling
     silence: float = 0.0  # share of the clip that is silent
     cancels: bool = False  # its channels cancel each other out, and one of them is used
+    snr_db: float = 0.0  # how far speech lies above the noise, where the clip has pauses
 
     @property
     def kept(self) -> bool:

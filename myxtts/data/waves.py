@@ -18,6 +18,7 @@ import soxr
 from myxtts.data.lost import describe_shrunk, least_samples
 from myxtts.data.mono import to_mono
 from myxtts.data.table import ClipTable
+from myxtts.documents import replacing
 from myxtts.errors import DataError
 from myxtts.features.audio import SAMPLE_RATE
 
@@ -132,12 +133,8 @@ def _read_wav(path: Path) -> Wave:
 
 
 def _write_wav(path: Path, wave: Wave) -> None:
-    partial = path.with_suffix(f".{os.getpid()}.tmp")
-    try:
+    with replacing(path) as partial:
         soundfile.write(partial, wave, SAMPLE_RATE, "PCM_16", format="WAV")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _not_writable(folder: Path, error: Exception) -> DataError:

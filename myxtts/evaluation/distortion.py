@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from myxtts.evaluation.pitch import Sound, median_log_pitch, pitch_ratio_error
+from myxtts.evaluation.pitch import Sound, pitch_error
 from myxtts.features.audio import NUM_MELS
 
 NUM_CEPSTRA = 13
@@ -49,9 +49,7 @@ def compare(sound: Sound, original: Sound) -> Distortion:
     both = (pitch > 0) & (wanted > 0)
     return Distortion(
         cepstral_db=float(cost[rows, columns].mean()),
-        pitch_error=pitch_ratio_error(
-            median_log_pitch(sound.pitch), median_log_pitch(original.pitch)
-        ),
+        pitch_error=pitch_error(sound, original),
         contour_error=float(np.abs(pitch[both] / wanted[both] - 1.0).mean())
         if both.any()
         else float("nan"),

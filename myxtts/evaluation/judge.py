@@ -29,8 +29,8 @@ from myxtts.evaluation.results import (
 )
 from myxtts.evaluation.voice_match import VoiceProfile, average_profile, profile_of, rank
 from myxtts.features.audio import SAMPLE_RATE
+from myxtts.inference.speaker import HeardVoice
 from myxtts.inference.synthesizer import Synthesizer
-from myxtts.models.reference import Voice
 
 NUM_STREAMS = 5  # of which the median is the time to first audio
 MAX_SHOWN = 4  # clips to look at and listen to
@@ -77,7 +77,8 @@ def evaluate(
     if len(profiles) < 2:
         notes.append(Note("A voice is matched among several; there is one."))
     judge = _Judge(recogniser, profiles)
-    _warm_up(synthesizer, held_out.clips[0], clones)
+    first = held_out.clips[0]  # what is traced once must not count as speaking
+    synthesizer.perform([first.text], voice=clones[first.speaker], language=first.language)
     first_audio_s = _time_to_first_audio(synthesizer, held_out.clips, clones)
     shown_ids = {id(clip) for clip in _choose_shown(held_out.clips)}
     results, shown = [], []
@@ -126,7 +127,7 @@ def _make_recogniser(clips: Sequence[SpokenClip], notes: list[Note]) -> ClosedSe
 
 
 def _judge_clip(
-    synthesizer: Synthesizer, judge: _Judge, clip: SpokenClip, voice: Voice, *, seed: int
+    synthesizer: Synthesizer, judge: _Judge, clip: SpokenClip, voice: HeardVoice, *, seed: int
 ) -> tuple[ClipResult, Shown]:
     original = _read(clip.path)
     sound = analyse(original)
@@ -157,13 +158,8 @@ def _read(path: Path) -> Floats:
     return wave
 
 
-def _warm_up(synthesizer: Synthesizer, clip: SpokenClip, clones: Mapping[str, Voice]) -> None:
-    """What is traced once must not count as speaking."""
-    synthesizer.perform([clip.text], voice=clones[clip.speaker], language=clip.language)
-
-
 def _time_to_first_audio(
-    synthesizer: Synthesizer, clips: Sequence[SpokenClip], clones: Mapping[str, Voice]
+    synthesizer: Synthesizer, clips: Sequence[SpokenClip], clones: Mapping[str, HeardVoice]
 ) -> float:
     """Seconds from the text to its first sentence, in a voice already listened to."""
     times = []

@@ -41,27 +41,17 @@ def _analyse(waves: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor
     return mels.log_mel(waves, lengths), pitch
 
 
-def pitch_contour(wave: npt.ArrayLike) -> Floats:
-    """Pitch of each frame in Hz, 0 where unvoiced."""
-    return analyse(wave).pitch
-
-
 def median_log_pitch(pitch: Floats) -> float:
     """The natural log of the median pitch over voiced frames; NaN where there is none."""
     voiced = pitch[pitch > 0]
     return float(np.median(np.log(voiced))) if len(voiced) else float("nan")
 
 
-def pitch_error(wave: npt.ArrayLike, reference_wave: npt.ArrayLike) -> float:
-    """How far the median pitches of two waves lie apart, as a share of the second's; NaN if none.
+def pitch_error(sound: Sound, original: Sound) -> float:
+    """How far the median pitches lie apart, as a share of the original's; NaN if there is none.
 
     Medians need no alignment in time, and an octave error of the tracker in a few frames does not
     move them.
     """
-    logs = (median_log_pitch(pitch_contour(w)) for w in (wave, reference_wave))
-    return pitch_ratio_error(*logs)
-
-
-def pitch_ratio_error(log_pitch: float, reference_log_pitch: float) -> float:
-    """The distance between two log pitches as a share of the second: 0.05 is 5 % off."""
-    return float(np.abs(np.expm1(log_pitch - reference_log_pitch)))
+    off = median_log_pitch(sound.pitch) - median_log_pitch(original.pitch)
+    return float(np.abs(np.expm1(off)))

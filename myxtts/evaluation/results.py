@@ -71,27 +71,22 @@ class Measure(NamedTuple):
     meaning: str
 
 
-def _mean_words(kind: str) -> Callable[[Sequence[ClipResult], Column], float | None]:
-    def mean(clips: Sequence[ClipResult], column: Column) -> float | None:
-        scores = [clip.marks[column].words for clip in clips if clip.words == kind]
-        return _average(statistics.fmean, [score for score in scores if score is not None])
-
-    return mean
-
-
 def _over_clips(
-    field: str, average: Callable[[Sequence[float]], float]
+    mark: Callable[[ClipResult, Marks], float | None],
+    average: Callable[[Sequence[float]], float] = statistics.fmean,
 ) -> Callable[[Sequence[ClipResult], Column], float | None]:
+    """The average of a mark over the clips that have it."""
+
     def measure(clips: Sequence[ClipResult], column: Column) -> float | None:
-        return _average(average, [getattr(clip.marks[column], field) for clip in clips])
+        marks = (mark(clip, clip.marks[column]) for clip in clips)
+        known = [value for value in marks if value is not None and np.isfinite(value)]
+        return average(known) if known else None
 
     return measure
 
 
-def _matched(clips: Sequence[ClipResult], column: Column) -> float | None:
-    named = [clip for clip in clips if clip.marks[column].nearest is not None]
-    right = [float(clip.marks[column].nearest == clip.clip.speaker) for clip in named]
-    return _average(statistics.fmean, right)
+def _is_matched(clip: ClipResult, marks: Marks) -> float | None:
+    return None if marks.nearest is None else float(marks.nearest == clip.clip.speaker)
 
 
 def _real_time_factor(clips: Sequence[ClipResult], column: Column) -> float | None:
@@ -100,52 +95,47 @@ def _real_time_factor(clips: Sequence[ClipResult], column: Column) -> float | No
     return sum(clip.took_s[column] for clip in clips) / sum(clip.seconds[column] for clip in clips)
 
 
-def _average(average: Callable[[Sequence[float]], float], values: Sequence[float]) -> float | None:
-    measured = [value for value in values if np.isfinite(value)]
-    return average(measured) if measured else None
-
-
 MEASURES = (
     Measure(
         "words understood, trained",
         "share",
-        _mean_words("trained"),
+        _over_clips(lambda clip, marks: marks.words if clip.words == "trained" else None),
         "words heard in their places by pocketsphinx, out of 32 a place; words of the training",
     ),
     Measure(
         "words understood, unseen",
         "share",
-        _mean_words("unseen"),
+        _over_clips(lambda clip, marks: marks.words if clip.words == "unseen" else None),
         "the same with words that training never said",
     ),
     Measure(
         "cepstral distortion",
         "dB",
-        _over_clips("cepstral_db", statistics.fmean),
+        _over_clips(lambda _, marks: marks.cepstral_db),
         "how far the spectrum is from the original's; mean over frames paired by time warping",
     ),
     Measure(
         "pitch error",
         "share",
-        _over_clips("pitch_error", statistics.median),
+        _over_clips(lambda _, marks: marks.pitch_error, statistics.median),
         "a clip's median pitch against the original's; median over clips",
     ),
     Measure(
         "pitch contour error",
         "share",
-        _over_clips("contour_error", statistics.fmean),
+        _over_clips(lambda _, marks: marks.contour_error),
         "frame by frame, where both are voiced; another melody is not always a worse one",
     ),
     Measure(
         "voicing error",
         "share",
-        _over_clips("voicing_error", statistics.fmean),
+        _over_clips(lambda _, marks: marks.voicing_error),
         "frames voiced in one of the two only",
     ),
     Measure(
         "voice match",
         "share",
-        _matched,
+        _over_clips(_is_matched),
         "clips whose nearest voice, by pitch and average spectrum, is the speaker's own",
     ),
     Measure(

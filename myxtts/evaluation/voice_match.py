@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from myxtts.evaluation.pitch import Sound, analyse, median_log_pitch
+from myxtts.evaluation.pitch import Sound, median_log_pitch
 
 QUIET = 4.6  # frames this far (in natural-log amplitude: 40 dB) below the loudest are pauses
 UNVOICED_LOG_PITCH = float(np.log(60.0))  # of a wave without any pitch: below every voice
@@ -24,13 +24,8 @@ class VoiceProfile(NamedTuple):
     spectrum: npt.NDArray[np.float32]  # [M], average log-mel of speech frames, level taken out
 
 
-def voice_profile(wave: npt.ArrayLike) -> VoiceProfile:
-    """The profile of a mono float wave at our rate."""
-    return profile_of(analyse(wave))
-
-
 def profile_of(sound: Sound) -> VoiceProfile:
-    """The profile of a wave that was analysed already."""
+    """The profile of a wave that was analysed."""
     loudness = np.logaddexp.reduce(sound.mel, axis=1)
     spoken = sound.mel[loudness > loudness.max() - QUIET]
     spectrum = np.maximum(spoken, spoken.max() - 2 * QUIET).mean(axis=0)

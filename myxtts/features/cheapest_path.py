@@ -14,7 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-GRAIN = 2.0**-12  # sums up to 4096 are exact in float32: over a minute of frames
+from myxtts.features.filters import GRAIN
+
 BLOCK = 5  # frames
 FAR = 1e4  # more than any sum
 

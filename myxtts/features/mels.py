@@ -8,16 +8,12 @@ whole numbers of 32 bits are computed by the host, so places are counted in floa
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 import tensorflow as tf
 
-from myxtts.features.audio import FFT, HOP, NUM_MELS, SAMPLE_RATE, num_frames
+from myxtts.features.audio import FFT, HOP, num_frames
+from myxtts.features.filters import LOG_FLOOR, MEL_BINS, hann, mel_matrix
 
-MEL_FMAX = 8000.0
-MEL_BINS = int(MEL_FMAX * FFT / SAMPLE_RATE) + 1  # no mel filter looks at the bins above
-LOG_FLOOR = 1e-5
 MOST_AT_ONCE = 1 << 24  # samples in frames on a GPU: 128 MB in float64
 
 
@@ -55,7 +51,7 @@ def log_mel(
 def _mel_amplitudes(padded: tf.Tensor, count: int, dtype: tf.DType, *, exact: bool) -> tf.Tensor:
     """Mel amplitudes [..., F, M] of padded rows."""
     frames = side_by_side(padded, count, size=FFT, hop=HOP)
-    spectrum = tf.signal.rfft(tf.cast(frames, dtype) * tf.constant(_hann(), dtype))
+    spectrum = tf.signal.rfft(tf.cast(frames, dtype) * tf.constant(hann(), dtype))
     spectrum = spectrum[..., :MEL_BINS]
     if padded.shape.rank > 1:  # on a GPU two launches instead of eight; on a CPU slower
         magnitude = tf.cast(tf.abs(spectrum), tf.float32)
@@ -128,25 +124,3 @@ def _mirror_all_ends(waves: tf.Tensor, lengths: tf.Tensor, margin: int) -> tf.Te
     source = tf.clip_by_value(source, 0.0, samples - 1.0)
     mirrored = tf.gather(waves, tf.cast(source, tf.int64), batch_dims=1)
     return tf.where(place < ends + float(margin), mirrored, 0.0)
-
-
-@lru_cache(maxsize=1)
-def _hann() -> np.ndarray:
-    return 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(FFT) / FFT)
-
-
-@lru_cache(maxsize=1)
-def mel_matrix() -> np.ndarray:
-    """Slaney's mel filters [FFT/2 + 1, M], each of unit area, as librosa builds them."""
-
-    def to_hz(mel: np.ndarray) -> np.ndarray:
-        linear = mel * (200.0 / 3.0)
-        return np.where(mel < 15.0, linear, 1000.0 * np.exp((mel - 15.0) * np.log(6.4) / 27.0))
-
-    top_mel = 15.0 + 27.0 * np.log(MEL_FMAX / 1000.0) / np.log(6.4)
-    edges = to_hz(np.linspace(0.0, top_mel, NUM_MELS + 2))
-    bins = np.linspace(0.0, SAMPLE_RATE / 2.0, FFT // 2 + 1)[:, None]
-    rising = (bins - edges[:-2]) / np.diff(edges)[:-1]
-    falling = (edges[2:] - bins) / np.diff(edges)[1:]
-    filters = np.maximum(0.0, np.minimum(rising, falling)) * (2.0 / (edges[2:] - edges[:-2]))
-    return np.asarray(filters, np.float32)

@@ -6,25 +6,31 @@ Shapes: B batch, S samples, F frames. Rows one by one on a CPU, all at once on a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from myxtts.features.audio import HOP, SAMPLE_RATE
-from myxtts.features.cheapest_path import GRAIN, path_by_frame, paths_in_blocks, to_grain
+from myxtts.features.audio import HOP
+from myxtts.features.cheapest_path import path_by_frame, paths_in_blocks, to_grain
+from myxtts.features.filters import (
+    CELL,
+    LAG_PREFERENCE,
+    MAX_LAG,
+    MIN_LAG,
+    NO_OPINION,
+    NUM_CELLS,
+    OCTAVES,
+    PITCH_FFT,
+    PITCH_HOP,
+    PITCH_RATE,
+    PITCH_WINDOW,
+    PLACES,
+    STRETCH,
+    YIN_VOICED,
+    half_band,
+)
 from myxtts.features.mels import frame_mask, product, side_by_side
-
-# Pitch is found at half the rate, where the lags of a voice are few.
-PITCH_DECIMATION = 2
-PITCH_RATE = SAMPLE_RATE // PITCH_DECIMATION
-PITCH_HOP = HOP // PITCH_DECIMATION
-PITCH_FMIN, PITCH_FMAX = 60.0, 500.0
-PITCH_WINDOW = 384  # 35 ms: two periods of the lowest voice
-MIN_LAG, MAX_LAG = int(PITCH_RATE / PITCH_FMAX), int(PITCH_RATE / PITCH_FMIN) + 1
-PITCH_FFT = 576  # holds window + largest lag
-YIN_VOICED = 0.35  # aperiodicity under which a frame counts as voiced
 
 
 class Heard(NamedTuple):
@@ -95,15 +101,6 @@ def _aperiodicity(padded: tf.Tensor, count: int, every: int, *, exact: bool) -> 
     return (difference * lags + 1e-7) / (product(difference, running_sum, exact=exact) + 1e-7)
 
 
-JUMP_COST = 0.6  # price of one octave between two frames
-NO_OPINION = 0.6  # an aperiodic frame has none: its cost must not drag the path along
-LAG_PREFERENCE = 0.02  # a slight pull to short lags: a period's double is as periodic as itself
-CELL = 4  # so many neighbouring lags are one place on the path: far cheaper, hardly coarser
-NUM_CELLS = (MAX_LAG - MIN_LAG) // CELL
-OCTAVES = np.log2(np.arange(NUM_CELLS * CELL, dtype=np.float32) / MIN_LAG + 1.0)
-PLACES = np.round(JUMP_COST * OCTAVES[CELL // 2 :: CELL] / GRAIN) * np.float32(GRAIN)
-
-
 def _cells(cost: tf.Tensor) -> tf.Tensor:
     """Costs of the lags in their cells: [B, F, C, CELL]."""
     local = cost[..., MIN_LAG : MIN_LAG + NUM_CELLS * CELL] + LAG_PREFERENCE * OCTAVES
@@ -123,25 +120,11 @@ def _refine(cost: tf.Tensor, lag: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return here, tf.cast(lag, tf.float32) + tf.clip_by_value(shift, -0.5, 0.5)
 
 
-STRETCH = 64  # samples whose rate is halved by one product with a matrix
-
-
 def _halve_rate(waves: tf.Tensor, *, exact: bool) -> tf.Tensor:
     """Every second sample of the low-passed waves; a product is far cheaper than a convolution."""
-    matrix = _half_band()
+    matrix = half_band()
     margin = (len(matrix) - STRETCH) // 2
     count = -(-waves.shape[1] // STRETCH)
     padded = tf.pad(waves, [[0, 0], [margin, margin + count * STRETCH - waves.shape[1]]])
     stretches = side_by_side(padded, count, size=len(matrix), hop=STRETCH)
     return tf.reshape(product(stretches, matrix, exact=exact), [waves.shape[0], -1])
-
-
-@lru_cache(maxsize=1)
-def _half_band() -> np.ndarray:
-    """A short low-pass filter per second sample: pitch needs no more than the first kilohertz."""
-    n = np.arange(-8, 9, dtype=np.float64)
-    taps = np.sinc(n * 0.25) * np.hanning(19)[1:-1]
-    matrix = np.zeros([STRETCH + len(n) - 1, STRETCH // PITCH_DECIMATION], np.float32)
-    for place, column in enumerate(matrix.T):
-        column[place * PITCH_DECIMATION :][: len(n)] = taps / taps.sum()
-    return matrix

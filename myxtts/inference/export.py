@@ -15,6 +15,7 @@ from safetensors.numpy import save
 from myxtts.base import CARD_FILE
 from myxtts.errors import DataError, MyXTTSError
 from myxtts.features.audio import SAMPLE_RATE
+from myxtts.inference.small.files import GRAPHS, is_onnx_export
 from myxtts.inference.voice_files import (
     CONFIG_FILE,
     FORMAT,
@@ -28,7 +29,7 @@ from myxtts.inference.voice_files import (
 from myxtts.text.languages import LANGUAGES
 
 README_FILE = "README.md"
-_FILES = {CONFIG_FILE, WEIGHTS_FILE, README_FILE, CARD_FILE}
+_FILES = {CONFIG_FILE, WEIGHTS_FILE, README_FILE, CARD_FILE, *GRAPHS}
 
 _README = """# {name}
 
@@ -81,6 +82,12 @@ def export_voice(
     if card is not None:
         del contents[README_FILE]  # the card says more
         contents[CARD_FILE] = (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode()
+    write_folder(target, contents)
+    return target
+
+
+def write_folder(target: Path, contents: dict[str, bytes]) -> None:
+    """Write the files of an export; the folder is there whole or not at all."""
     partial = target.with_name(f".tmp-{target.name}-{os.getpid()}")
     replaced = target.with_name(f".tmp-replaced-{target.name}-{os.getpid()}")
     try:
@@ -99,7 +106,6 @@ def export_voice(
     finally:
         shutil.rmtree(partial, ignore_errors=True)  # renamed by now, unless something failed
     shutil.rmtree(replaced, ignore_errors=True)
-    return target
 
 
 def check_target(target: Path) -> None:
@@ -108,7 +114,7 @@ def check_target(target: Path) -> None:
         return
     if target.is_dir():
         names = {path.name for path in target.iterdir()}
-        if not names or (names <= _FILES and _is_export(target)):
+        if not names or (names <= _FILES and (_is_export(target) or is_onnx_export(target))):
             return
     raise DataError(
         f"{target} exists already and is no exported voice, so it is left alone.",

@@ -5,14 +5,21 @@ Needs no TensorFlow, so that a text is refused before anything heavy starts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from myxtts.errors import ConfigError, DataError
+from myxtts.inference.loudness import check_target
 from myxtts.text.languages import check_language
+from myxtts.text.lexicon import Lexicon
+from myxtts.text.markup import PLAIN, Marked, Passage, Style, parse_markup
+from myxtts.text.places import Place, owners_of, place_words, split_words
 from myxtts.text.scripts import check_script
 from myxtts.text.sentences import cut_in_two, split_sentences
 from myxtts.text.tokenizers import Tokenizer, says_something
+
+log = logging.getLogger(__name__)
 
 PAUSES = {"paragraph": 0.6, "sentence": 0.25, "clause": 0.12, "word": 0.03, "character": 0.0}
 SPEEDS = (0.25, 4.0)
@@ -26,6 +33,16 @@ class Line(NamedTuple):
     text: str
     ids: tuple[int, ...]
     pause: float  # seconds of silence behind it, at the usual speed
+    words: tuple[Place, ...] = ()  # and their symbols, where they were asked for
+    styles: tuple[Style, ...] = ()  # of each symbol; none: all are plain
+
+
+@dataclass(frozen=True)
+class Script:
+    """The lines of a text, and what it asked for in vain."""
+
+    lines: list[Line]
+    unsupported: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -36,6 +53,7 @@ class Delivery:
     speed: float = 1.0
     pitch_shift: float = 0.0  # semitones
     seed: int = 0  # another take of voices with the flow head
+    loudness: float | None = None  # LUFS; as the voice has it
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "language", check_language(self.language))
@@ -48,31 +66,48 @@ class Delivery:
                 f"The pitch shift is {self.pitch_shift} semitones.",
                 f"from {PITCH_SHIFTS[0]:.0f} to {PITCH_SHIFTS[1]:.0f}; 12 are an octave",
             )
+        check_target(self.loudness)
 
 
 def write_script(
-    text: str, *, tokenizer: Tokenizer, language: str, max_text_length: int
-) -> list[Line]:
-    """The lines of a text: its sentences, those too long for the model cut at clauses or words."""
+    text: str,
+    *,
+    tokenizer: Tokenizer,
+    language: str,
+    max_text_length: int,
+    lexicon: Lexicon | None = None,
+    with_words: bool = False,
+) -> Script:
+    """The lines of a text: its sentences, those too long for the model cut at clauses or words.
+
+    The text may have markup (`text.markup`), and words said as a lexicon says them. `with_words`
+    finds the symbols of every word, from which its times are told.
+    """
     if not text.strip():
         raise DataError("The text is empty.", "some words to say")
     language = check_language(language)
-    check_script([text], language)
+    marked = parse_markup(text, language)
+    check_script([" ".join(passage.text for passage in marked.passages)], language)
+    reader = _Reader(
+        marked, marked.tokenizer(tokenizer, lexicon), language, max_text_length, with_words
+    )
     lines: list[Line] = []
-    for sentence, ends_paragraph in split_sentences(text, language):
-        pause = PAUSES["paragraph" if ends_paragraph else "sentence"]
-        new = _fit(sentence, pause, tokenizer, language, max_text_length)
-        if new:
-            lines += new
-        elif lines:  # a row of stars between paragraphs says nothing, but keeps them apart
-            lines[-1] = lines[-1]._replace(pause=max(pause, lines[-1].pause))
+    for passage in marked.passages:
+        lines = reader.add(passage, lines)
     if not lines:
         raise DataError(
             f"There is nothing this voice can say in {shorten(text)!r}.",
             f"words in a script that it was trained on: {_known(tokenizer)}",
         )
-    lines[-1] = lines[-1]._replace(pause=0.0)
-    return lines
+    if marked.passages[-1].pause is None:
+        lines[-1] = lines[-1]._replace(pause=0.0)
+    return Script(lines, marked.unsupported)
+
+
+def warn_of(unsupported: list[str]) -> None:
+    """Say which markup was not spoken as it asks."""
+    if unsupported:
+        log.warning("Not supported, so only the words inside are said: %s", ", ".join(unsupported))
 
 
 def write_utterance(
@@ -97,24 +132,75 @@ def shorten(text: str) -> str:
     return line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"
 
 
-def _fit(text: str, pause: float, tokenizer: Tokenizer, language: str, longest: int) -> list[Line]:
-    ids = tuple(tokenizer.encode(text, language))
-    if not says_something(ids, tokenizer):
-        return []
-    if len(ids) <= longest:
-        return [Line(text, ids, pause)]
-    parts = cut_in_two(text)
-    if parts is None:
-        raise DataError(
-            f"{shorten(text)!r} has {len(ids)} symbols, and the voice was trained with "
-            f"{longest} at most.",
-            "a voice trained with a larger --max-text-length",
-        )
-    first, second, cut = parts
-    return [
-        *_fit(first, PAUSES[cut], tokenizer, language, longest),
-        *_fit(second, pause, tokenizer, language, longest),
-    ]
+@dataclass(frozen=True)
+class _Reader:
+    """Turns passages into lines, as one voice reads them."""
+
+    marked: Marked
+    tokenizer: Tokenizer
+    language: str
+    longest: int
+    with_words: bool
+
+    def add(self, passage: Passage, lines: list[Line]) -> list[Line]:
+        """The lines so far with those of one more passage."""
+        styles, lines = passage.styles, list(lines)
+        first = len(lines)
+        for sentence, ends_paragraph in split_sentences(passage.text, self.language):
+            pause = PAUSES["paragraph" if ends_paragraph else "sentence"]
+            count = _heard(sentence)
+            new = self._fit(sentence, pause, styles[:count])
+            styles = styles[count:]
+            if new:
+                lines += new
+            elif lines:  # a row of stars between paragraphs says nothing, but keeps them apart
+                lines[-1] = lines[-1]._replace(pause=max(pause, lines[-1].pause))
+        if passage.pause is not None and len(lines) > first:
+            lines[-1] = lines[-1]._replace(pause=passage.pause)
+        return lines
+
+    def _fit(self, text: str, pause: float, styles: tuple[Style, ...]) -> list[Line]:
+        ids = tuple(self.tokenizer.encode(text, self.language))
+        if not says_something(ids, self.tokenizer):
+            return []
+        if len(ids) <= self.longest:
+            return [self._line(text, ids, pause, styles)]
+        parts = cut_in_two(text)
+        if parts is None:
+            raise DataError(
+                f"{shorten(self.marked.show(text))!r} has {len(ids)} symbols, and the voice was "
+                f"trained with {self.longest} at most.",
+                "a voice trained with a larger --max-text-length",
+            )
+        first, second, cut = parts
+        count = _heard(first)
+        return [
+            *self._fit(first, PAUSES[cut], styles[:count]),
+            *self._fit(second, pause, styles[count:]),
+        ]
+
+    def _line(
+        self, text: str, ids: tuple[int, ...], pause: float, styles: tuple[Style, ...]
+    ) -> Line:
+        shown = self.marked.show(text)
+        if not styles and not self.with_words:
+            return Line(shown, ids, pause)
+        written = split_words(text)
+        places = place_words(written, ids, tokenizer=self.tokenizer, language=self.language)
+        of_symbols: tuple[Style, ...] = ()
+        if any(style != PLAIN for style in styles):
+            # A word is said in the style of its first character.
+            starts = [0]
+            for word in written:
+                starts.append(starts[-1] + _heard(word))
+            of_symbols = tuple(styles[starts[i]] for i in owners_of(places, len(ids)))
+        words = tuple(place._replace(word=self.marked.show(place.word)) for place in places)
+        return Line(shown, ids, pause, words, of_symbols)
+
+
+def _heard(text: str) -> int:
+    """Characters that are no spaces: those that splitting and cutting keep, in order."""
+    return sum(not character.isspace() for character in text)
 
 
 def _known(tokenizer: Tokenizer) -> str:

@@ -19,7 +19,7 @@ class TracedVoice:
 
     def __init__(self, model: XTTS, *, on_gpu: bool) -> None:
         self._model, self._on_gpu = model, on_gpu
-        number = tf.TensorSpec([], tf.float32)
+        of_each_token = tf.TensorSpec([1, None], tf.float32)
         self.speak = tf.function(
             self._utter,
             input_signature=(
@@ -27,8 +27,8 @@ class TracedVoice:
                 tf.TensorSpec([1], tf.int32),
                 tf.TensorSpec([1, model.config.voice_dim], tf.float32),
                 tf.TensorSpec([1], tf.float32),
-                number,
-                number,
+                of_each_token,
+                of_each_token,
                 tf.TensorSpec([2], tf.int32),
             ),
             autograph=False,

@@ -1,4 +1,4 @@
-"""Log-mels to waveforms: the face every vocoder shows, and Griffin-Lim as the built-in one.
+"""Log-mels to waveforms: Griffin-Lim in TensorFlow, the built-in vocoder.
 
 Shapes: B batch, F frames, M mels, K bins, S samples.
 """
@@ -7,50 +7,38 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
 
-from myxtts.errors import ConfigError, DataError
+from myxtts.errors import ConfigError
 from myxtts.features.audio import FFT, HOP, NUM_MELS, SAMPLE_RATE
-from myxtts.features.mels import LOG_FLOOR, mel_matrix
+from myxtts.features.filters import LOG_FLOOR
+from myxtts.inference.speaker import Vocoder
+from myxtts.inference.vocoder_tables import (
+    BREATH_BINS,
+    CLIMBS,
+    FRAMES_PER_RUN,
+    GAIN_LIMITS,
+    GAIN_POWER,
+    HIGH_PITCH,
+    INNER_BINS,
+    INNER_FFT,
+    INNER_HOP,
+    INVERSION_ROUNDS,
+    LOW_PITCH,
+    OVERLAP,
+    band_smoother,
+    checked,
+    mel_filters,
+    mel_shares,
+    pulse_train,
+    rung,
+)
 from myxtts.models.layers import counted, length_mask
 from myxtts.models.loops import scan
 
-OVERLAP = FFT // HOP
-
-# A mel knows nothing above 8 kHz, so the iterations run at three quarters of the rate, where all
-# arrays are a quarter smaller; only the last inverse transform is made at the full rate.
-INNER_FFT = FFT * 3 // 4
-INNER_BINS = INNER_FFT // 2 + 1
-INNER_HOP = INNER_FFT // OVERLAP
-# The share of the buzz in a voiced frame: all of it up to 3 kHz, 0.2 from 6 kHz on.
-LOW_PITCH, HIGH_PITCH = 110.0, 170.0  # Hz between which a mel begins to show harmonics
-NARROW_BANDS = 34
-BREATH_BINS = ((3000 * FFT // SAMPLE_RATE, 6000 * FFT // SAMPLE_RATE), (0.95, 0.2))
-
-INVERSION_ROUNDS = 10  # of mel to linear; 20 are better by less than 0.03 dB
-CLIMBS = 3  # doublings: a bin finds a peak up to 8 bins away; 32 bins gain nothing
-GAIN_LIMITS = (0.5, 2.0)  # of the level correction; a mel nobody can utter asks for any gain
-GAIN_POWER = 0.2  # 0.35 oscillates, because momentum doubles what is corrected
-LOUDEST = 12.0  # natural log; a full-scale tone stays below 3
-
-FIRST_RUNG = 64  # frames
-RUNGS_PER_OCTAVE = 4
-FRAMES_PER_RUN = 8192  # bounds the memory of a batch to some hundred megabytes
-
-
-class Vocoder(Protocol):
-    """Turns natural-log mels [F, M] into float waves of F * HOP samples, at the mels' own level."""
-
-    sample_rate: int
-
-    def __call__(
-        self, log_mels: Sequence[np.ndarray], pitches: Sequence[np.ndarray] | None = None
-    ) -> list[np.ndarray]:
-        """Speak each mel, with its pitch [F] in Hz (0: unvoiced) where known; the order is kept."""
+__all__ = ["GriffinLim", "Vocoder"]
 
 
 class GriffinLim:
@@ -92,7 +80,7 @@ class GriffinLim:
         self, log_mels: Sequence[np.ndarray], pitches: Sequence[np.ndarray] | None = None
     ) -> list[np.ndarray]:
         """Speak each mel [F, M], with its pitch [F] if known; the waves come in the same order."""
-        mels = [_checked(mel, index=index) for index, mel in enumerate(log_mels)]
+        mels = [checked(mel, index=index) for index, mel in enumerate(log_mels)]
         contours = pitches or [np.zeros(len(mel), np.float32) for mel in mels]
         assert [len(contour) for contour in contours] == [len(mel) for mel in mels]
         waves = [np.zeros(0, np.float32)] * len(mels)
@@ -132,7 +120,7 @@ class GriffinLim:
     ) -> tf.Tensor:
         """Waves [B, F * HOP] of padded mel amplitudes [B, F, M], pulses as hops, and pitch."""
         frames = tf.shape(amplitudes)[1]
-        filters, shares = tf.constant(_mel_filters()), tf.constant(_mel_shares())
+        filters, shares = tf.constant(mel_filters()), tf.constant(mel_shares())
         wanted = amplitudes * (INNER_FFT / FFT)
         real = length_mask(lengths, frames)[..., 0]
         window, scale = _window_and_scale(INNER_FFT, real)
@@ -145,7 +133,7 @@ class GriffinLim:
         trust = tf.clip_by_value((HIGH_PITCH - pitch) / (HIGH_PITCH - LOW_PITCH), 0.0, 1.0)
         trust = tf.where(voiced, trust, 0.0)
         average = wanted / (tf.reduce_sum(filters, axis=0) + 1e-9)  # magnitude of a band's bins
-        combed = average @ tf.constant(_band_smoother()) @ shares * fine
+        combed = average @ tf.constant(band_smoother()) @ shares * fine
         magnitude += trust * (combed - magnitude)
         wanted += trust * (magnitude @ filters - wanted)
 
@@ -170,30 +158,6 @@ class GriffinLim:
             parallel_iterations=1,
         )
         return _at_full_rate(spectrum, real)
-
-
-def rung(frames: int) -> int:
-    """The padded length of a mel: four rungs an octave, so that few shapes are ever seen."""
-    octave = 1 << (frames - 1).bit_length()  # ends here, and began at half of it
-    step = max(FIRST_RUNG, octave // 2 // RUNGS_PER_OCTAVE)
-    return -(-frames // step) * step
-
-
-def pulse_train(contour: np.ndarray) -> np.ndarray:
-    """A pulse for each period of a pitch contour [F] in Hz, as hops [F + 3, N / 4]."""
-    voiced = np.flatnonzero(contour)
-    # Between voiced stretches the pitch glides on, so that each begins somewhere in its period.
-    middles = np.arange(len(contour)) + OVERLAP / 2  # of the frames, in hops
-    times = np.arange((len(contour) + OVERLAP - 1) * INNER_HOP) / INNER_HOP
-    pitch = np.interp(times, middles[voiced], contour[voiced])
-    periods = np.cumsum(pitch / (SAMPLE_RATE * INNER_FFT / FFT))
-    ends = np.flatnonzero(np.diff(np.floor(periods)) > 0)
-    # A pulse falls between two samples, and is shared between them.
-    late = (np.ceil(periods[ends]) - periods[ends]) / (periods[ends + 1] - periods[ends])
-    train = np.zeros(len(times), np.float32)
-    train[ends] += 1.0 - late
-    train[ends + 1] += late
-    return train.reshape(-1, INNER_HOP)
 
 
 def _fine_structure(buzz: tf.Tensor, filters: tf.Tensor, shares: tf.Tensor) -> tf.Tensor:
@@ -284,53 +248,3 @@ def _side_by_side(hops: tf.Tensor) -> tf.Tensor:
     """Frames [B, F, N] of hops [B, F + 3, N / 4]."""
     ends = (*range(1 - OVERLAP, 0), None)
     return tf.concat([hops[:, i:end] for i, end in enumerate(ends)], axis=-1)
-
-
-@lru_cache(maxsize=1)
-def _band_smoother() -> np.ndarray:
-    """What takes a low voice's harmonics out of a mel [M, M]: they lie two or three bands apart.
-
-    Only in the narrow bands up to 1.5 kHz; the wider ones above hold several harmonics each.
-    """
-    smoother = np.eye(NUM_MELS, dtype=np.float32)
-    for band in range(NARROW_BANDS):
-        places = np.clip(np.arange(band - 2, band + 3), 0, NUM_MELS - 1)
-        smoother[:, band] = 0.0
-        np.add.at(smoother[:, band], places, np.array([1, 2, 3, 2, 1], np.float32) / 9)
-    return smoother
-
-
-@lru_cache(maxsize=1)
-def _mel_filters() -> np.ndarray:
-    """Mel filters [K, M] over the inner bins, which lie where the outer ones do."""
-    return mel_matrix()[:INNER_BINS]
-
-
-@lru_cache(maxsize=1)
-def _mel_shares() -> np.ndarray:
-    """How much each band has to say on a bin [M, K]; the shares of a bin sum to one, or none."""
-    filters = _mel_filters()
-    total = filters.sum(axis=1, keepdims=True)
-    return np.ascontiguousarray((filters / np.where(total > 0, total, 1.0)).T)
-
-
-def _checked(log_mel: Any, *, index: int) -> np.ndarray:
-    mel = np.asarray(log_mel)
-    if mel.ndim != 2 or mel.shape[1] != NUM_MELS:
-        raise DataError(
-            f"Mel {index} has the shape {list(mel.shape)}; the vocoder takes [frames, {NUM_MELS}].",
-            "one array for each clip, frames first (`mel.T` turns one around)",
-        )
-    mel = mel.astype(np.float32)
-    if not np.isfinite(mel).all():
-        frame = int(np.argmin(np.isfinite(mel).all(axis=1)))
-        raise DataError(
-            f"Mel {index} holds values that are not finite, first in frame {frame}.",
-            "look for NaN in the model's output or weights; silence is log(1e-5), not log(0)",
-        )
-    if mel.size and mel.max() > LOUDEST:
-        raise DataError(
-            f"Mel {index} reaches {mel.max():.1f}, louder than any audio.",
-            "natural-log mels of waves within ±1, not decibels, powers or normalised values",
-        )
-    return mel

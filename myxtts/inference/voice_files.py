@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +14,15 @@ from safetensors.numpy import load
 
 from myxtts.base import BASE, base_folder
 from myxtts.config.config import ModelConfig
-from myxtts.config.data import TokenizerKind
 from myxtts.documents import read_json
 from myxtts.errors import DataError, MyXTTSError
+from myxtts.inference.voice_facts import VoiceFacts, config_checksum
 from myxtts.models.weights import Arrays
 from myxtts.runs.checkpoints import Checkpoint, CheckpointStore, load_checkpoint
-from myxtts.text.languages import LANGUAGES, check_language
-from myxtts.text.tokenizers import Tokenizer, tokenizer_from_dict
+from myxtts.text.languages import check_language
+from myxtts.text.tokenizers import tokenizer_from_dict
 
-log = logging.getLogger(__name__)
+__all__ = ["VoiceFiles", "config_checksum", "load_voice", "read_export_config"]
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 FORMAT = "myxtts-voice"
@@ -33,43 +31,17 @@ SPEAKING = ("model", "ema")  # the files of a checkpoint that hold weights
 EXPORT_AGAIN = "copy it again, or make it anew with `myxtts export RUN_DIR OUT`"
 
 
-@dataclass(frozen=True)
-class VoiceFiles:
+@dataclass(frozen=True, kw_only=True)
+class VoiceFiles(VoiceFacts):
     """A voice model on disk: its shape, its weights by name, how it reads text."""
 
-    folder: Path
-    step: int
     model: ModelConfig
-    tokenizer: Tokenizer
-    speakers: tuple[str, ...]
-    language: str
     weights: Arrays
-    languages: tuple[str, ...] = ()  # it was trained on; not known of those made long ago
-    max_text_length: int = 256  # tokens; what is longer it never heard
-    is_base: bool = False  # the voice that comes with us, or one exported like it
 
     @property
-    def kind(self) -> TokenizerKind:
-        """How it reads text."""
-        return "characters" if self.tokenizer.kind == "characters" else "phonemes"
-
-    def language_for(self, asked: str | None, *, force: bool = False) -> str:
-        """The language to speak; one that the voice never heard is refused unless forced."""
-        if asked is None:
-            own = self.language in self.languages or not self.languages
-            return self.language if own else self.languages[0]
-        language = check_language(asked)
-        if language in self.languages or force:
-            return language
-        name = f"{LANGUAGES[language]} ({language})"
-        if not self.languages:
-            log.warning("Nothing says whether this voice was trained on %s.", name)
-            return language
-        heard = " and ".join(f"{LANGUAGES[tag]} ({tag})" for tag in self.languages)
-        raise DataError(
-            f"This voice never heard {name}: it was trained on {heard}.",
-            f"--language {self.languages[0]}, or --force-language to hear what becomes of it",
-        )
+    def size(self) -> str:
+        """The name of the model's size."""
+        return self.model.size
 
 
 def load_voice(path: str | Path) -> VoiceFiles:
@@ -143,12 +115,6 @@ def read_export_config(folder: Path) -> dict[str, Any]:
     if config.get("checksum") != config_checksum(config):
         raise _refusal(file, "its checksum does not match: it was changed", EXPORT_AGAIN)
     return config
-
-
-def config_checksum(config: Mapping[str, Any]) -> str:
-    """Of all that the settings of an export say, however they are written down."""
-    facts = {name: value for name, value in config.items() if name != "checksum"}
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def _load_export(folder: Path) -> VoiceFiles:

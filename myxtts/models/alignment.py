@@ -95,7 +95,8 @@ def places_in_tokens(alignment: tf.Tensor) -> tf.Tensor:
     frame = counted(size_of(alignment, 2))[None, :] + 0.5
     real = tf.cast(duration > 0, tf.float32)
     place = (frame - start) / tf.maximum(duration, 1.0)
-    features = [place, place * place, tf.sin(3.14159265 * place), tf.math.log1p(duration) / 4.0]
+    lasting = tf.math.log(1.0 + duration) / 4.0  # ONNX has no log1p
+    features = [place, place * place, tf.sin(3.14159265 * place), lasting]
     return tf.stack(features, axis=-1) * real[..., None]
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.features.audio import FFT, NUM_MELS, SAMPLE_RATE
-from myxtts.features.mels import mel_matrix
-from myxtts.features.pitch import PITCH_FMAX, PITCH_FMIN
+from myxtts.features.filters import PITCH_FMAX, PITCH_FMIN, mel_matrix
 
 STEPS_PER_OCTAVE = 48
 LOWEST = PITCH_FMIN / 1.5  # room for voices shifted below or above what is measured

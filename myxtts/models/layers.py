@@ -59,6 +59,7 @@ class Conv(keras.layers.Layer):
     ) -> None:
         super().__init__(**layer)
         self.filters, self.kernel_size, self.dilation = filters, kernel_size, dilation
+        self.is_direct = False  # dilated as it is written: for a graph that nobody trains
 
     def build(self, shape: Any) -> None:
         """Make the weights."""
@@ -72,6 +73,13 @@ class Conv(keras.layers.Layer):
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """[B, L, C] to [B, L, filters]."""
         length = size_of(x, 1)
+        if self.is_direct:
+            reach = self.kernel_size // 2 * self.dilation
+            wide = tf.pad(x, [[0, 0], [reach, reach], [0, 0]])[:, None]
+            y = tf.nn.conv2d(
+                wide, self.kernel[None], 1, padding="VALID", dilations=[1, self.dilation]
+            )
+            return y[:, 0] + self.bias
         if self.dilation > 1:
             x = tf.pad(x, [[0, 0], [0, -length % self.dilation], [0, 0]])
             x = _swap_positions(x, self.dilation)

@@ -23,7 +23,6 @@ class Voice(NamedTuple):
 
     vector: tf.Tensor  # [B, D]
     log_pitch: tf.Tensor  # [B], the median in natural-log Hz
-    spectrum: Any = None  # [M], the average of speech, where someone who speaks wants to match it
 
 
 class ReferenceEncoder(Composite):

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.config.config import ModelConfig
+from myxtts.data.feature_batches import batch_from_features
 from myxtts.features.audio import NUM_MELS
 from myxtts.models.alignment import (
     alignment_from_durations,
@@ -124,9 +125,11 @@ class XTTS(keras.Model):
         loss = tf.add_n([LOSS_WEIGHTS[name] * mean for name, mean in means.items()])
         return {"loss": loss, **means, "weight": weight}
 
-    def align(self, batch: Batch) -> tf.Tensor:
-        """Which token each frame of a batch says: zeros and ones [B, T, F], for pictures."""
-        return self._align(batch, tf.constant(int(PRIOR_STEPS)), None)[0]
+    def mean_spectra(
+        self, tokens: tf.Tensor, token_lengths: tf.Tensor, languages: tf.Tensor, voice: Voice
+    ) -> tf.Tensor:
+        """What each token of texts should sound like, said by voices: normalised [B, T, M]."""
+        return self._encode(tokens, token_lengths, languages, voice).means
 
     def _align(self, batch: Batch, step: tf.Tensor, keys: tf.Tensor | None) -> tuple[Any, ...]:
         mel_lengths, token_lengths = batch["mel_lengths"], batch["token_lengths"]
@@ -191,12 +194,45 @@ class XTTS(keras.Model):
     ) -> dict[str, tf.Tensor]:
         """Log-mels of texts, with their lengths, alignment, durations and pitch.
 
-        `pitch_shift` is in semitones; the seed matters to the flow head only.
+        `speed`, and `pitch_shift` in semitones, are one number or one for each token [B, T]; the
+        seed matters to the flow head only.
+        """
+        text, durations = self.read(tokens, token_lengths, languages, voice, speed=speed)
+        seed = tf.constant([0, 0]) if seed is None else seed
+        return self.utter(text, durations, voice, pitch_shift=pitch_shift, seed=seed)
+
+    def read(
+        self,
+        tokens: tf.Tensor,
+        token_lengths: tf.Tensor,
+        languages: tf.Tensor,
+        voice: Voice,
+        *,
+        speed: tf.Tensor | float = 1.0,
+    ) -> tuple[Text, tf.Tensor]:
+        """The first half of speaking: texts, encoded, and how many frames [B, T] each token lasts.
+
+        Until here the number of frames is not known.
         """
         text = self._encode(tokens, token_lengths, languages, voice)
         # Rounded up: what is predicted is the mean of logarithms, which is less than the mean.
         lasting = tf.math.ceil(tf.exp(self._log_durations(text, voice)) / speed)
-        durations = tf.clip_by_value(lasting, 1.0, LONGEST_TOKEN) * text.mask[..., 0]
+        return text, tf.clip_by_value(lasting, 1.0, LONGEST_TOKEN) * text.mask[..., 0]
+
+    def utter(
+        self,
+        text: Text,
+        durations: tf.Tensor,
+        voice: Voice,
+        *,
+        pitch_shift: tf.Tensor | float = 0.0,
+        seed: tf.Tensor | None = None,
+        noise: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """The second half: log-mels of texts that were read; as for `speak`.
+
+        The flow starts from the noise [B, F, M] of the seed, or from the one given.
+        """
         mel_lengths = tf.reduce_sum(durations, axis=1)
         # The one number that the host must know before the rest can begin: how long it lasts.
         longest = tf.cast(tf.reduce_max(mel_lengths), tf.int32)
@@ -204,12 +240,17 @@ class XTTS(keras.Model):
         mask = length_mask(mel_lengths, longest)
         relative, voicing = self._predict_pitch(text, alignment, voice, mask)
         log_pitch = voice.log_pitch[:, None] + relative * PITCH_SCALE
+        if not isinstance(pitch_shift, int | float) and len(pitch_shift.shape):
+            pitch_shift = spread(pitch_shift[..., None], alignment)[..., 0]
         log_pitch += pitch_shift * np.float32(np.log(2.0) / 12.0)
         pitch = tf.where(voicing > 0, tf.exp(log_pitch), 0.0) * mask[..., 0]
         frames = self._frames(text, alignment, pitch)
         if self.config.decoder_head == "flow":
-            seed = tf.constant([0, 0]) if seed is None else seed
-            mels = self._follow_flow(frames, voice, mask, seed)
+            if noise is None:
+                # Added, not repeated: no GPU repeats such numbers.
+                keys = seed_key(seed) + tf.cast(tf.zeros([size_of(mask, 0)]), tf.uint32)
+                noise = _noise(keys, mask)
+            mels = self._follow_flow(frames, voice, mask, noise)
         else:
             mels = self._decode(text, alignment, frames, voice, mask)
         return {
@@ -221,12 +262,9 @@ class XTTS(keras.Model):
         }
 
     def _follow_flow(
-        self, frames: tf.Tensor, voice: Voice, mask: tf.Tensor, seed: tf.Tensor
+        self, frames: tf.Tensor, voice: Voice, mask: tf.Tensor, mels: tf.Tensor
     ) -> tf.Tensor:
         """From noise to a mel in a few steps of the midpoint rule."""
-        # Added, not repeated: no GPU repeats such numbers.
-        keys = seed_key(seed) + tf.cast(tf.zeros([size_of(mask, 0)]), tf.uint32)
-        mels = _noise(keys, mask)
 
         def velocity(at: tf.Tensor, time: float) -> tf.Tensor:
             times = tf.fill([tf.shape(mask)[0]], tf.cast(time, tf.float32))
@@ -300,16 +338,5 @@ def _per_clip(errors: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 def _smallest_batch() -> Batch:
     """One clip of two tokens: enough to make every weight."""
     frames, tokens = 4, 2
-    return {
-        "tokens": tf.zeros([1, tokens], tf.int32),
-        "token_lengths": tf.constant([tokens]),
-        "languages": tf.zeros([1], tf.int32),
-        "mels": tf.zeros([1, frames, NUM_MELS]),
-        "mel_lengths": tf.constant([frames]),
-        "pitch": tf.zeros([1, frames]),
-        "voiced": tf.zeros([1, frames], tf.bool),
-        "reference_mels": tf.zeros([1, frames, NUM_MELS]),
-        "reference_lengths": tf.constant([frames]),
-        "reference_pitch": tf.zeros([1, frames]),
-        "seed": tf.zeros([2], tf.int32),
-    }
+    features = (tf.zeros([1, tokens]), tf.zeros([1, frames, NUM_MELS]), [tokens], [frames])
+    return batch_from_features(features, vocab_size=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from markupsafe import Markup
@@ -15,6 +16,7 @@ from myxtts.pages.charts import histogram, share_bar
 from myxtts.pages.data_words import PERSIAN
 from myxtts.pages.page import Language, Page
 from myxtts.pages.render import render, write_page
+from myxtts.recordings.audit import Finding
 
 MAX_ROWS = 20  # speakers, languages or symbols shown
 GUESSED_REMEDY = "Give the wrong ones a pronunciation in a lexicon (--lexicon)."
@@ -22,16 +24,25 @@ MAX_NAME = 80  # characters of a file's or speaker's name shown
 
 
 def write_report(
-    path: Path, summary: DataSummary, *, title: str, language: Language = "en"
+    path: Path,
+    summary: DataSummary,
+    *,
+    title: str,
+    language: Language = "en",
+    findings: Sequence[Finding] = (),
 ) -> None:
     """Write the report whole or not at all; a report already there is replaced."""
     page = Page(language, PERSIAN)
     dropped = [
-        (page.say(reason), page.number(count), _names(summary.dropped[reason]), _way_out(page, way))
+        (
+            page.say(reason),
+            page.number(count),
+            _names(summary.dropped[reason]),
+            _with_flags(page.say(way)),
+        )
         for reason, count, _, way in summary.reasons()
     ]
     found = {
-        "Clipped (samples at the ceiling)": summary.clipped,
         "Mostly silent": summary.mostly_silent,
         "Channels cancel each other out; one is used": summary.cancelling,
     }
@@ -52,8 +63,16 @@ def write_report(
             (_short(word), page.number(count))
             for word, count in summary.guessed_words.most_common(MAX_ROWS)
         ],
-        guessed_remedy=_way_out(page, GUESSED_REMEDY),
+        guessed_remedy=_with_flags(page.say(GUESSED_REMEDY)),
         enough=_enough(page, summary),
+        findings=[
+            (
+                page.say(each.detail.english, *map(page.digits, map(str, each.detail.values))),
+                [*_names(list(each.clips)), *each.say],
+                _with_flags(page.say(each.remedy)),
+            )
+            for each in findings
+        ],
         warnings=[(page.say(k), page.number(len(v)), _names(v)) for k, v in found.items() if v],
     )
     write_page(path, whole)
@@ -67,18 +86,14 @@ def _short(name: str) -> str:
     return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"
 
 
-def _way_out(page: Page, remedy: str) -> Markup:
-    """What to do, its flags kept in one piece."""
-    return _mark_flags(page.say(remedy))
-
-
 def _enough(page: Page, summary: DataSummary) -> Markup:
     said = enough_for(summary.speaker_minutes)
     lines = (page.say(each.english, *map(page.digits, map(str, each.values))) for each in said)
-    return _mark_flags(" ".join(map(str, lines)))
+    return _with_flags(" ".join(map(str, lines)))
 
 
-def _mark_flags(said: str) -> Markup:
+def _with_flags(said: str) -> Markup:
+    """What to do, its flags kept in one piece."""
     # Plain, but escaped: `Markup` would escape what is put in.
     return Markup(re.sub(r"--[\w-]+", r"<code>\g<0></code>", str(said)))  # noqa: S704
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from myxtts.features.audio import SAMPLE_RATE
 from myxtts.inference.audio_files import write_stream
 from myxtts.inference.pictures import draw_speech
 from myxtts.pages.evaluation_words import PERSIAN
-from myxtts.pages.page import Language, Page
+from myxtts.pages.page import Language, Page, data_uri
 from myxtts.pages.render import render, write_page
 
 MAX_ROWS = 20  # voices or lists shown
@@ -83,7 +82,7 @@ def write_evaluation(
             (
                 shown.clip,
                 [(column, _wav_uri(shown, column)) for column in COLUMNS],
-                _uri("image/png", draw_example(shown)),
+                data_uri("image/png", draw_example(shown)),
             )
             for shown in evaluation.shown
         ],
@@ -113,8 +112,4 @@ def draw_example(shown: Shown) -> bytes:
 def _wav_uri(shown: Shown, column: Column) -> str:
     file = io.BytesIO()
     write_stream(file, [shown.waves[column]], sample_rate=SAMPLE_RATE)
-    return _uri("audio/wav", file.getvalue())
-
-
-def _uri(kind: str, content: bytes) -> str:
-    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+    return data_uri("audio/wav", file.getvalue())

@@ -14,12 +14,12 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from myxtts.errors import MyXTTSError
-from myxtts.messages import Message, clock, percent, short
+from myxtts.messages import Message, clock, percent
 from myxtts.pages.page import Language, Page
 from myxtts.pages.render import render
 from myxtts.pages.report import report_page
 from myxtts.pages.report_content import content_of
-from myxtts.pages.run_page import busy_chart, loss_chart, run_page, share_memory
+from myxtts.pages.run_page import busy_chart, loss_chart, rate_cards, run_page, share_memory
 from myxtts.pages.voice import served, voice_section
 from myxtts.runs.follow import RunFollower
 from myxtts.runs.history import RunHistory
@@ -52,7 +52,7 @@ def serve(follower: RunFollower, *, port: int, lang: Language = "en") -> Iterato
 def live_page(page: Page, name: str, history: RunHistory, view: RunView, *, run: Path) -> str:
     """The page as it is first sent."""
     title = page.say("Live view of {}", name)
-    values = _values(page, history, view)
+    values = live_values(page, history, view)
     voice = voice_section(page, run, served)
     poll_ms = int(1000 * POLL_S)
     return render(page, "live.html", title=title, poll_ms=poll_ms, voice=voice, **values)
@@ -60,10 +60,11 @@ def live_page(page: Page, name: str, history: RunHistory, view: RunView, *, run:
 
 def live_part(page: Page, history: RunHistory, view: RunView) -> str:
     """The part that changes."""
-    return render(page, "live_run.html", **_values(page, history, view))
+    return render(page, "live_run.html", **live_values(page, history, view))
 
 
-def _values(page: Page, history: RunHistory, view: RunView) -> dict[str, Any]:
+def live_values(page: Page, history: RunHistory, view: RunView) -> dict[str, Any]:
+    """What `live_run.html` shows."""
     about = [Message(view.status), Message(view.mode), Message("{}", (view.error,))]
     if view.elapsed_s is not None:
         about.append(Message("{} of training", (clock(view.elapsed_s),)))
@@ -78,13 +79,7 @@ def _values(page: Page, history: RunHistory, view: RunView) -> dict[str, Any]:
 
 
 def _cards(view: RunView) -> tuple[tuple[str, Message], ...]:
-    cards = []
-    if view.loss is not None:
-        cards.append(("loss", Message("{}", (short(float(view.loss)),))))
-    if view.steps_per_second is not None:
-        cards.append(("steps a second", Message("{}", (f"{view.steps_per_second:.2f}",))))
-    if view.clips_per_second is not None:
-        cards.append(("clips a second", Message("{}", (f"{view.clips_per_second:.1f}",))))
+    cards = rate_cards(view)
     if view.total_steps is not None and not view.is_over:
         cards.append(("time left", Message("{}", (clock(view.seconds_left),))))
     if view.step_s is not None:

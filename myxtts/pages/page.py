@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Mapping
 from typing import Literal
@@ -25,6 +26,11 @@ LEFT_TO_RIGHT, AS_IT_STARTS, END = "\u2066", "\u2068", "\u2069"  # Unicode's iso
 def harmless(text: str) -> str:
     """Text from elsewhere; line breaks, which a page does not obey, stay as they are."""
     return messages.harmless(text, lines=True)
+
+
+def data_uri(kind: str, content: bytes) -> str:
+    """A file itself as an address, for a page that opens anywhere."""
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
 class Page:

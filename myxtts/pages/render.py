@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from myxtts.documents import replacing
 from myxtts.errors import MyXTTSError
 from myxtts.pages.charts import ROLE_COLOR, share_bar
 from myxtts.pages.page import Page, harmless
@@ -61,13 +61,9 @@ def render(page: Page, template: str, **values: Any) -> str:
 
 def write_page(path: Path, page: str) -> None:
     """Write a page whole or not at all; one already there is replaced."""
-    draft = path.parent / f".report-{secrets.token_hex(4)}.tmp"
     try:
-        try:
+        with replacing(path) as draft:
             draft.write_text(page, encoding="utf-8", errors="backslashreplace")
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
     except OSError as error:
         problem = f"The report {path} cannot be written: {error.strerror}"
         remedy = "name a file in a folder that exists and may be written to"

@@ -33,6 +33,7 @@ from myxtts.pages.run_page import ROLE_NAME, busy_chart, loss_chart, run_page, s
 from myxtts.pages.voice import embedded, voice_section
 from myxtts.pipeline.telemetry import TRAIN, StageStats
 from myxtts.profiling.measurements import Profile
+from myxtts.runs.diagnosis import largest_shape
 from myxtts.runs.remedies import WORDS
 
 log = logging.getLogger(__name__)
@@ -230,15 +231,10 @@ def _buckets(page: Page, content: ReportContent) -> Rows:
         return []
     return [
         (
-            page.say("{}", _largest(bucket.shape)),
+            page.say("{}", largest_shape(bucket.shape)),
             page.number(bucket.steps),
             page.say("{} ms", page.number(1000 * bucket.mean_s)),
             page.percent(bucket.variation),
         )
         for bucket in sorted(content.buckets, key=lambda bucket: -bucket.steps)[:MAX_BUCKETS]
     ]
-
-
-def _largest(shape: str) -> str:
-    """Of the shapes in a batch the longest word, which is its largest tensor's."""
-    return max(shape.split(" "), key=lambda part: (part.count("x"), len(part)))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from myxtts.messages import Message, clock, percent, short
+from myxtts.config.commands import seen_from_here
+from myxtts.messages import Message, clock, percent
+from myxtts.pages.run_page import rate_cards
 from myxtts.pipeline.telemetry import (
     BUSY,
     PROCESS,
@@ -176,13 +177,7 @@ def _of_run(folder: Path, history: RunHistory) -> ReportContent:
 
 def _run_cards(history: RunHistory, verdict: Diagnosis) -> tuple[tuple[str, Message], ...]:
     view = history.view()
-    cards = [("steps", Message("{}", (f"{view.step:,}",)))]
-    if view.loss is not None:
-        cards.append(("loss", Message("{}", (short(float(view.loss)),))))
-    if view.steps_per_second:
-        cards.append(("steps a second", Message("{}", (f"{view.steps_per_second:.2f}",))))
-    if view.clips_per_second:
-        cards.append(("clips a second", Message("{}", (f"{view.clips_per_second:.1f}",))))
+    cards = [("steps", Message("{}", (f"{view.step:,}",))), *rate_cards(view)]
     if stages := history.settled:
         cards.append(("model busy", Message("{}", (percent(stages[TRAIN].busy_share),))))
     if verdict.variation is not None:
@@ -191,9 +186,7 @@ def _run_cards(history: RunHistory, verdict: Diagnosis) -> tuple[tuple[str, Mess
 
 
 def _run_command(folder: Path, verdict: Diagnosis) -> str:
-    with contextlib.suppress(ValueError):  # elsewhere: the whole path
-        folder = folder.resolve().relative_to(Path.cwd())
-    config = shlex.quote(str(folder / "config.yaml"))
+    config = shlex.quote(str(seen_from_here(folder.resolve()) / "config.yaml"))
     if verdict.flags:
         return f"myxtts train --config {config} --resume {' '.join(verdict.flags)}"
     return f"myxtts profile --config {config}"

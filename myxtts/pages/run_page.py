@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
+from myxtts.messages import Message, short
 from myxtts.pages.charts import ROLE_COLOR, Line, line_chart
 from myxtts.pages.page import Language, Page
 from myxtts.pages.words import PERSIAN
-from myxtts.runs.view import SHARED_MEMORY, DeviceView
+from myxtts.runs.view import SHARED_MEMORY, DeviceView, RunView
 
 ROLE_NAME = {"data": "data device", "model": "model device"}
 
@@ -24,6 +25,18 @@ def run_page(language: Language) -> Page:
 def share_memory(devices: Sequence[DeviceView]) -> bool:
     """Whether the devices' memory is that of the whole process."""
     return any(device.memory_source == SHARED_MEMORY for device in devices)
+
+
+def rate_cards(view: RunView) -> list[tuple[str, Message]]:
+    """The loss and the rates, where they are known."""
+    cards = []
+    if view.loss is not None:
+        cards.append(("loss", short(float(view.loss))))
+    if view.steps_per_second is not None:
+        cards.append(("steps a second", f"{view.steps_per_second:.2f}"))
+    if view.clips_per_second is not None:
+        cards.append(("clips a second", f"{view.clips_per_second:.1f}"))
+    return [(name, Message("{}", (shown,))) for name, shown in cards]
 
 
 def busy_chart(page: Page, busy: Mapping[str, Curve], *, x_label: str) -> Markup:

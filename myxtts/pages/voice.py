@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import io
 from collections.abc import Callable
 from pathlib import Path
 
 from markupsafe import Markup
 
-from myxtts.pages.page import Page
+from myxtts.pages.page import Page, data_uri
 from myxtts.pages.render import render
 from myxtts.runs.samples import Sample, read_sentences
 
@@ -37,13 +36,13 @@ def embedded(sample: Sample, kind: str) -> str:
     """The file itself as an address, for a page that opens anywhere."""
     content = (sample.picture if kind == "png" else sample.wave).read_bytes()
     if kind == "png":
-        return f"data:image/png;base64,{base64.b64encode(content).decode()}"
+        return data_uri("image/png", content)
     import soundfile  # late: monitors of runs without samples need none
 
     wave, rate = soundfile.read(io.BytesIO(content), dtype="int16")
     packed = io.BytesIO()
     soundfile.write(packed, wave, rate, format="FLAC")  # half of a WAV, and every browser plays it
-    return f"data:audio/flac;base64,{base64.b64encode(packed.getvalue()).decode()}"
+    return data_uri("audio/flac", packed.getvalue())
 
 
 def served(sample: Sample, kind: str) -> str:

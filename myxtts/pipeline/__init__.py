@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from myxtts import load_when_used
 
 _HOMES = {
     "DevicePlan": "devices",
@@ -15,9 +14,4 @@ _HOMES = {
 }
 __all__ = list(_HOMES)
 
-
-def __getattr__(name: str) -> Any:
-    """Load a name's module on first use: the engine imports TensorFlow, the rest does not."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = load_when_used(__name__, _HOMES)

@@ -105,15 +105,8 @@ def configure_devices(
 
 def check_machine(request: DeviceRequest, hardware: Hardware = HARDWARE) -> None:
     """Refuse GPUs that the driver does not offer, before anything is loaded that takes seconds."""
-    if request.data_gpu is None or request.model_gpu is None or request.fallback:
-        return
-    choose_cards(
-        machine_cards(simulate=request.simulate, hardware=hardware),
-        request.data_gpu,
-        request.model_gpu,
-        isolate=request.isolate,
-        missing_reason=hardware.missing_reason,
-    )
+    if request.data_gpu is not None and not request.fallback:
+        choose_cards(request, hardware)
 
 
 def machine_cards(*, simulate: bool = False, hardware: Hardware = HARDWARE) -> list[Card]:
@@ -174,10 +167,10 @@ def _describe(request: DeviceRequest) -> str:
 
 
 def _set_up(request: DeviceRequest, hardware: Hardware) -> DevicePlan:
-    if request.data_gpu is None or request.model_gpu is None:
+    if request.data_gpu is None:
         return _set_up_single(hardware)
     try:
-        return _set_up_multi(request, request.data_gpu, request.model_gpu, hardware)
+        return _set_up_multi(request, hardware)
     except HardwareShortageError as shortage:
         if request.fallback != "single":
             raise
@@ -206,13 +199,8 @@ def _set_up_single(hardware: Hardware) -> DevicePlan:
     return DevicePlan(Mode.SINGLE, "/GPU:0", "/GPU:0", data_gpu=0, model_gpu=0)
 
 
-def _set_up_multi(
-    request: DeviceRequest, data_gpu: int, model_gpu: int, hardware: Hardware
-) -> DevicePlan:
-    cards = machine_cards(simulate=request.simulate, hardware=hardware)
-    data_card, model_card = choose_cards(
-        cards, data_gpu, model_gpu, isolate=request.isolate, missing_reason=hardware.missing_reason
-    )
+def _set_up_multi(request: DeviceRequest, hardware: Hardware) -> DevicePlan:
+    data_card, model_card = choose_cards(request, hardware)
     limits: tuple[int, int] | None = None
     if request.isolate:
         limits = plan_limits(
@@ -226,15 +214,15 @@ def _set_up_multi(
         mode=Mode.MULTI,
         data_device="/CPU:0" if request.simulate else "/GPU:0",
         model_device="/CPU:1" if request.simulate else "/GPU:1",
-        data_gpu=data_gpu,
-        model_gpu=model_gpu,
+        data_gpu=data_card.index,
+        model_gpu=model_card.index,
         data_limit_mb=limits[0] if limits else None,
         model_limit_mb=limits[1] if limits else None,
         simulated=request.simulate,
     )
     log.info("Configuring Multi-GPU Mode...%s", plan.note)
-    log.info("Data Processing GPU: %d%s", data_gpu, plan.role_note("data"))
-    log.info("Model Training GPU: %d%s", model_gpu, plan.role_note("model"))
+    log.info("Data Processing GPU: %d%s", plan.data_gpu, plan.role_note("data"))
+    log.info("Model Training GPU: %d%s", plan.model_gpu, plan.role_note("model"))
     if request.simulate:
         _apply_simulated(plan, hardware)
     else:
@@ -243,14 +231,16 @@ def _set_up_multi(
     return plan
 
 
-def choose_cards(
-    cards: list[Card], data_gpu: int, model_gpu: int, *, isolate: bool, missing_reason: str = ""
-) -> tuple[Card, Card]:
+def choose_cards(request: DeviceRequest, hardware: Hardware) -> tuple[Card, Card]:
     """The two roles' cards, or the reason why not, in the published order of checks."""
+    cards = machine_cards(simulate=request.simulate, hardware=hardware)
+    data_gpu, model_gpu = request.data_gpu, request.model_gpu
+    assert data_gpu is not None, "both are given, or neither"
+    assert model_gpu is not None, "both are given, or neither"
     same_card = data_gpu == model_gpu
     names = ", ".join(f"{card.index}: {card.name}" for card in cards) or "none"
-    if len(cards) < 2 and not (same_card and isolate):
-        reason = f" ({missing_reason})" if not cards else ""
+    if len(cards) < 2 and not (same_card and request.isolate):
+        reason = f" ({hardware.missing_reason})" if not cards else ""
         raise HardwareShortageError(
             f"Multi-GPU requires at least 2 GPUs; found {len(cards)}{reason}.",
             "leave out --data-gpu and --model-gpu to run on one device, or split one card with "
@@ -265,7 +255,7 @@ def choose_cards(
             if cards
             else "install the NVIDIA driver and check with nvidia-smi, or add --simulate",
         )
-    if same_card and not isolate:
+    if same_card and not request.isolate:
         raise DeviceError(
             f"Data and model were both given GPU {data_gpu}.",
             "give two indices, or split this card with --enable-memory-isolation",

@@ -203,17 +203,11 @@ class Hardware:
 
     def set_limits(self, gpu: int, limits_mb: Sequence[int]) -> None:
         """Make one logical device per limit on this GPU, each with its hard limit."""
-        tf = _tf()
-        logical = [tf.config.LogicalDeviceConfiguration(memory_limit=limit) for limit in limits_mb]
-        with _before_tensorflow_starts():
-            tf.config.set_logical_device_configuration(_physical("GPU")[gpu], logical)
+        _split(_physical("GPU")[gpu], limits_mb)
 
     def split_cpu(self, parts: int) -> None:
         """Make logical CPU devices that stand in for GPUs."""
-        tf = _tf()
-        logical = [tf.config.LogicalDeviceConfiguration() for _ in range(parts)]
-        with _before_tensorflow_starts():
-            tf.config.set_logical_device_configuration(_physical("CPU")[0], logical)
+        _split(_physical("CPU")[0], [None] * parts)
 
     def allocated_mb(self, device: str) -> float:
         """What TensorFlow's allocator holds on a GPU now."""
@@ -257,6 +251,13 @@ def _before_tensorflow_starts() -> Iterator[None]:
             "call configure_devices() (or setup_gpu_memory_isolation()) first: move it above the "
             "first tensor, model or tf.config.list_logical_devices(), or start a new process",
         ) from error
+
+
+def _split(device: Any, limits_mb: Sequence[int | None]) -> None:
+    config = _tf().config
+    logical = [config.LogicalDeviceConfiguration(memory_limit=limit) for limit in limits_mb]
+    with _before_tensorflow_starts():
+        config.set_logical_device_configuration(device, logical)
 
 
 def _cuda_started() -> bool:

@@ -13,6 +13,7 @@ from myxtts.pipeline.memory import read_process, read_role
 WARM_UP_STEPS = 40  # compilation, cuDNN workspaces and buffers settle first
 WINDOW_STEPS = 240  # the shortest stretch that is judged
 SEGMENTS = 6
+MIN_GROWTH_MB = 16.0
 EVENNESS = 0.7  # the slowest rise between segments, as a share of the average rise
 KEPT_READINGS = 4096
 CHECK_STEPS = 10
@@ -42,18 +43,8 @@ class LeakDetector:
     the late ones. Longer windows, each four times the last, find leaks too slow for the first.
     """
 
-    def __init__(
-        self,
-        device: str,
-        *,
-        min_growth_mb: float = 16.0,
-        warm_up_steps: int = WARM_UP_STEPS,
-        window_steps: int = WINDOW_STEPS,
-    ) -> None:
+    def __init__(self, device: str) -> None:
         self.device = device
-        self._min_growth_mb = min_growth_mb
-        self._warm_up_steps = warm_up_steps
-        self._window_steps = window_steps
         self._readings: deque[tuple[int, float]] = deque(maxlen=KEPT_READINGS)
         self._first_step: int | None = None
         self._quiet_until = 0
@@ -62,13 +53,13 @@ class LeakDetector:
         """Take a reading; returns a leak when one shows, at most once a window."""
         if self._first_step is None:
             self._first_step = step
-        if step - self._first_step < self._warm_up_steps:
+        if step - self._first_step < WARM_UP_STEPS:
             return None
         self._readings.append((step, used_mb))
         if step < self._quiet_until:
             return None
         seen = step - self._readings[0][0]
-        window = self._window_steps
+        window = WINDOW_STEPS
         while window <= seen:
             leak = self._judge(step, window)
             if leak is not None:
@@ -89,7 +80,7 @@ class LeakDetector:
         ]
         floors, at = used[lowest], steps[lowest]
         grown = floors[-1] - floors[0]
-        if grown < self._min_growth_mb or (earlier.size and floors[-1] <= earlier.max()):
+        if grown < MIN_GROWTH_MB or (earlier.size and floors[-1] <= earlier.max()):
             return None
         least_slope = EVENNESS * grown / (at[-1] - at[0])
         still_rising = used[-1] - floors[-1] >= least_slope * (steps[-1] - at[-1])

@@ -25,7 +25,7 @@ def _put(leaf: Any, device: str) -> Any:
     if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufc":
         # A tensor may share an array's memory, and the array is its owner's to write again.
         return _place(leaf.copy(), device)
-    if isinstance(leaf, tf.Tensor) and (is_on(leaf, device) or leaf.dtype == tf.string):
+    if isinstance(leaf, tf.Tensor) and (is_on(leaf, device) or leaf.dtype is tf.string):
         return leaf
     with tf.device("/CPU:0" if _is_text(leaf) else device):  # no GPU holds text
         tensor = tf.convert_to_tensor(leaf)  # a tensor stays where it is, a number is placed
@@ -40,7 +40,7 @@ def copy_to_model_device(batch: Any, plan: DevicePlan) -> Any:
     only to wait for it.
     """
     leaves = tf.nest.flatten(batch)
-    places = [place for place, leaf in enumerate(leaves) if leaf.dtype != tf.string]
+    places = [place for place, leaf in enumerate(leaves) if leaf.dtype is not tf.string]
     if places:
         sent = [leaves[place] for place in places]
         if plan.simulated:  # to start a traced call takes longer than these copies: 0.2 ms

@@ -18,6 +18,7 @@ from myxtts.profiling.measurements import (
     Advice,
     Change,
     Layout,
+    LayoutName,
     Profile,
 )
 from myxtts.profiling.simulator import Prediction
@@ -238,24 +239,22 @@ def compare_layouts(
     both = _replicas_rate(profile, config, split)
     if (process := profile.alone[PROCESS].mean_s) and not profile.on_cpu:
         both = min(both, 1.0 / process)  # one data card prepares for two
-    layouts: tuple[Layout, ...] = (
-        Layout("single", single, "predicted"),
-        Layout("split", split, "predicted"),
-        Layout("data-parallel", parallel, "predicted"),
-        Layout("split-parallel", both, "predicted"),
-    )
+    rates: dict[LayoutName, float] = {
+        "single": single,
+        "split": split,
+        "data-parallel": parallel,
+        "split-parallel": both,
+    }
+    known: LayoutName | None = None
+    scale = 1.0
     if config == profile.config and not profile.together.retraces:
         # One of them was measured: the others are off by about as much.
         known = layout_of(profile)
-        scale = profile.together.rate / (single if known == "single" else split)
-        layouts = tuple(
-            replace(
-                layout,
-                rate=layout.rate * scale,
-                basis="measured" if layout.name == known else "predicted",
-            )
-            for layout in layouts
-        )
+        scale = profile.together.rate / rates[known]
+    layouts = tuple(
+        Layout(name, rate * scale, "measured" if name == known else "predicted")
+        for name, rate in rates.items()
+    )
     worth = split / single
     best = "split" if worth >= SPLIT_PAYS else "single"
     reasons = [

@@ -45,7 +45,7 @@ class Level:
     @cached_property
     def operations(self) -> list[Any]:
         """What really runs, in an order in which it can."""
-        needed = self._needed()
+        needed = self.needed
         return [op for op in self.graph.get_operations() if op in needed and op not in self.folded]
 
     @cached_property
@@ -62,7 +62,8 @@ class Level:
                 known.add(operation)
         return frozenset(known)
 
-    def _needed(self) -> set[Any]:
+    @cached_property
+    def needed(self) -> set[Any]:
         """All that a result, or a change of a variable, depends on."""
         waiting = [tensor.op for tensor in self.graph.outputs if tensor.graph is self.graph]
         waiting += [op for op in self.graph.get_operations() if _changes_something(op)]

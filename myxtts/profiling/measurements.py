@@ -28,6 +28,8 @@ from myxtts.runs.diagnosis import Diagnosis, Measurements, diagnose
 from myxtts.runs.remedies import DeviceMemory, Kind, Settings
 from myxtts.runs.trace import Span
 
+LayoutName = Literal["single", "split", "data-parallel", "split-parallel"]
+
 PROFILE_VERSION = 2
 # The host stage from other sources than the run's own, each measured alone.
 READ_COLD, READ_CACHED, READ_NATIVE = "read_cold", "read_cached", "read_native"
@@ -155,7 +157,7 @@ class Change:
 class Layout:
     """One way to use the devices, and how fast it is."""
 
-    name: Literal["single", "split", "data-parallel", "split-parallel"]
+    name: LayoutName
     rate: float  # batches a second, over all replicas
     basis: Literal["measured", "predicted"]
 

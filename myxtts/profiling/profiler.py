@@ -6,18 +6,20 @@ reaches of the slowest stage's rate shows how well it overlaps.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import platform
 import threading
 import time
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from myxtts.pipeline.devices import DevicePlan, Mode, RoleName
+from myxtts.pipeline.devices import ROLES, DevicePlan, Mode, RoleName
 from myxtts.pipeline.engine import ProducerConsumerPipeline
 from myxtts.pipeline.hardware import HARDWARE, MB, Hardware
 from myxtts.pipeline.memory import read_role
@@ -50,12 +52,11 @@ def measure(
 ) -> Profile:
     """Profile a run's pieces: the stages alone, and the whole pipeline for `num_steps`."""
     alone = StageTimer(subject, on_progress)
-    watch = _Watch(subject.plan, hardware)
     rounds = min(6, max(2, num_steps // 10))
     # A machine's speed drifts within a minute, by heat or by neighbours: half of what the whole is
     # compared with is measured before it and half after.
     alone.measure(rounds)
-    together = _measure_together(subject, num_steps, watch, trace_file, on_progress)
+    together = _measure_together(subject, num_steps, hardware, trace_file, on_progress)
     alone.measure(rounds)
     times = alone.times()
     cards = {card.index: card for card in hardware.cards()}
@@ -69,7 +70,7 @@ def measure(
         data_name=subject.data_name,
         alone=times,
         together=together,
-        devices=_devices(subject.plan, together, watch, cards),
+        devices=_devices(subject.plan, together, cards),
         link=_link(subject.plan, alone.batch_mb, times[TRANSFER].mean_s, hardware),
         on_cpu=on_cpu,
         crowding=alone.crowding(cores) if on_cpu else 1.0,
@@ -87,7 +88,7 @@ def measure(
 def _measure_together(
     subject: Subject,
     num_steps: int,
-    watch: _Watch,
+    hardware: Hardware,
     trace_file: Path | None,
     on_progress: OnProgress,
 ) -> Together:
@@ -110,7 +111,7 @@ def _measure_together(
         batches.telemetry.mark()
         began, cpu_before = time.perf_counter(), time.process_time()
         arrivals = [began]
-        with watch.watching(batches.telemetry):
+        with _watching(subject.plan, hardware, batches.telemetry) as samples:
             for batch in itertools.islice(batches, num_steps):
                 batches.finish_with(subject.train(batch))
                 arrivals.append(time.perf_counter())
@@ -131,7 +132,7 @@ def _measure_together(
         retraces=max(0, subject.num_traces() - retraces),
         cpu_s=cpu_s / max(1, len(arrivals) - 1),
         spans=_last_spans(spans),
-        samples=tuple(watch.samples),
+        samples=tuple(samples),
     )
 
 
@@ -141,68 +142,51 @@ def _last_spans(spans: list[Span]) -> tuple[Span, ...]:
     return tuple(span for span in spans if span.end_s >= min(starts, default=0.0))
 
 
-class _Watch:
-    """Looks at memory, ring and utilisation now and then, on a thread of its own."""
+@contextlib.contextmanager
+def _watching(plan: DevicePlan, hardware: Hardware, telemetry: Telemetry) -> Iterator[list[Sample]]:
+    """Within, memory, ring and utilisation are looked at now and then, on a thread of its own."""
+    samples: list[Sample] = []
+    began, done = time.perf_counter(), threading.Event()
 
-    def __init__(self, plan: DevicePlan, hardware: Hardware) -> None:
-        self._plan, self._hardware = plan, hardware
-        self.samples: list[Sample] = []
-        self._done = threading.Event()
-        self._telemetry: Telemetry | None = None
-        self._began = 0.0
-
-    def watching(self, telemetry: Telemetry) -> _Watch:
-        self._telemetry = telemetry
-        return self
-
-    def __enter__(self) -> None:
-        self._began = time.perf_counter()
-        self._thread = threading.Thread(target=self._run, name="profile-watch", daemon=True)
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _run(self) -> None:
+    def look() -> None:
         while True:
-            self.samples.append(self._look())
-            if self._done.wait(SAMPLE_S):
+            samples.append(_look(plan, hardware, telemetry, time.perf_counter() - began))
+            if done.wait(SAMPLE_S):
                 return
 
-    def _look(self) -> Sample:
-        assert self._telemetry is not None
-        meters = self._telemetry.meters
-        in_work = meters[TRAIN].state == BUSY
-        ring = meters[TRANSFER].batches - meters[TRAIN].batches - in_work
-        data, model = (self._utilisation(role) for role in ("data", "model"))
-        return Sample(
-            at_s=time.perf_counter() - self._began,
-            data_memory_mb=read_role(self._plan, "data", self._hardware).used_mb,
-            model_memory_mb=read_role(self._plan, "model", self._hardware).used_mb,
-            ring=max(0, ring),
-            data_utilisation=data,
-            model_utilisation=model,
-        )
+    thread = threading.Thread(target=look, name="profile-watch", daemon=True)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        done.set()
+        thread.join()
 
-    def _utilisation(self, role: Any) -> float | None:
-        gpu = self._plan.gpu(role)
-        on_gpu = self._plan.device(role).startswith("/GPU")
-        return self._hardware.utilisation(gpu or 0) if on_gpu else None
+
+def _look(plan: DevicePlan, hardware: Hardware, telemetry: Telemetry, at_s: float) -> Sample:
+    meters = telemetry.meters
+    in_work = meters[TRAIN].state == BUSY
+    ring = meters[TRANSFER].batches - meters[TRAIN].batches - in_work
+    data_mb, model_mb = (read_role(plan, role, hardware).used_mb for role in ROLES)
+    data, model = (
+        hardware.utilisation(plan.gpu(role) or 0) if plan.device(role).startswith("/GPU") else None
+        for role in ROLES
+    )
+    return Sample(at_s, data_mb, model_mb, max(0, ring), data, model)
 
 
 # -- what is known of the machine --
 
 
-def _devices(plan: DevicePlan, together: Together, watch: _Watch, cards: Any) -> Any:
+def _devices(plan: DevicePlan, together: Together, cards: Any) -> Any:
     uses = []
     roles: tuple[tuple[RoleName, str], ...] = (("data", PROCESS), ("model", TRAIN))
     for role, stage in roles:
         reading = read_role(plan, role)
-        memory = [getattr(sample, f"{role}_memory_mb") for sample in watch.samples]
+        memory = [getattr(sample, f"{role}_memory_mb") for sample in together.samples]
         shares = [
             share
-            for sample in watch.samples
+            for sample in together.samples
             if (share := getattr(sample, f"{role}_utilisation")) is not None
         ]
         on_cpu = plan.device(role).startswith("/CPU")

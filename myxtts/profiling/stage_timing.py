@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import tensorflow as tf
 
+from myxtts.pipeline.budget import batch_bytes
 from myxtts.pipeline.devices import DevicePlan
 from myxtts.pipeline.hardware import MB
 from myxtts.pipeline.telemetry import PROCESS, TRAIN, TRANSFER
@@ -66,7 +67,7 @@ class StageTimer:
         for number, name in enumerate(self._subject.readers):
             self._on_progress("reading", number, len(self._subject.readers))
             self._time_reader(name)
-        with _closing(self._subject.source()) as source:
+        with closing(self._subject.source()) as source:
             for number in range(rounds):
                 host = next(source)
                 self._time_stages(host, number, rounds)
@@ -87,10 +88,10 @@ class StageTimer:
         open_reader = self._subject.readers[name]
         batches_read = READ_AHEAD + 1 + READ_BATCHES
         if name == READ_CACHED:  # the same batches a second time are what a cache holds
-            with _closing(open_reader()) as batches:
+            with closing(open_reader()) as batches:
                 for _ in itertools.islice(batches, batches_read):
                     pass
-        with _closing(open_reader()) as batches:
+        with closing(open_reader()) as batches:
             for number in range(batches_read):  # what is read ahead comes at once
                 self._clocks[name].time(partial(next, batches), count=number > READ_AHEAD)
 
@@ -104,7 +105,7 @@ class StageTimer:
             moved = clocks[TRANSFER].time(partial(_transfer, subject.plan, ready), count=count)
             clocks[TRAIN].time(partial(_train, subject, moved), count=count)
         self._seen.add(shape)
-        self.batch_mb = max(self.batch_mb, _size_mb(ready))
+        self.batch_mb = max(self.batch_mb, batch_bytes(tf.nest.flatten(ready)) / MB)
 
     def _time_side_by_side(self, host: Any, rounds: int) -> None:
         subject, done = self._subject, threading.Event()
@@ -122,17 +123,6 @@ class StageTimer:
         finally:
             done.set()
             thread.join()
-
-
-@contextlib.contextmanager
-def _closing(batches: Iterator[Any]) -> Iterator[Iterator[Any]]:
-    """End a generator, and what it reads ahead, where it can be ended."""
-    try:
-        yield batches
-    finally:
-        close = getattr(batches, "close", None)
-        if close is not None:
-            close()
 
 
 def _process(subject: Subject, host: Any) -> Any:
@@ -157,8 +147,3 @@ def _train(subject: Subject, batch: Any) -> None:
 
 def _shape_of(batch: Any) -> str:
     return " ".join(str(getattr(leaf, "shape", "")) for leaf in tf.nest.flatten(batch))
-
-
-def _size_mb(batch: Any) -> float:
-    sizes = (t.shape.num_elements() * t.dtype.size for t in tf.nest.flatten(batch))
-    return float(sum(sizes)) / MB

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.loader import HostBatches
+from myxtts.data.loader import BatchIterator, HostBatches
 from myxtts.data.waves import Wave, WaveSource, WavFiles, native_paths
 from myxtts.pipeline.devices import DevicePlan
 from myxtts.pipeline.hardware import MB
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from myxtts.training.progress import TrainingProgress
     from myxtts.training.trainer import XTTSTrainer
 
-Batches = Iterator[Any]
+Batches = BatchIterator | Generator[Any, None, None]  # either can be closed
 
 
 @dataclass
@@ -96,28 +96,23 @@ def _readers(trainer: XTTSTrainer) -> dict[str, Callable[[], Batches]]:
     paths = native_paths(table) if settings.cache is None or table.native.all() else None
     cached = _Kept(WavFiles(paths, table)) if paths is not None else None
 
-    def from_files(*, use_tf: bool) -> Batches:
-        return HostBatches(
-            table, plan, num_workers=1, use_tf=use_tf, static_shapes=static
-        ).batches()
+    def read(**how: Any) -> Batches:
+        how = {"use_tf": settings.use_tf_native_loading, "num_workers": 1, **how}
+        return HostBatches(table, plan, static_shapes=static, **how).batches()
 
     def from_cold_files() -> Batches:
         _forget_files(paths or ())
-        return from_files(use_tf=settings.use_tf_native_loading)
-
-    def from_cache() -> Batches:
-        return HostBatches(table, plan, waves=cached, static_shapes=static).batches()
+        return read()
 
     readers: dict[str, Callable[[], Batches]]
     if settings.cache is not None:
         readers = {READ: data.batches, READ_CACHED: data.batches}
     else:
-        readers = {READ: lambda: from_files(use_tf=settings.use_tf_native_loading)}
-        readers[READ_CACHED] = from_cache
+        readers = {READ: read, READ_CACHED: lambda: read(waves=cached)}
     if paths is not None:
         readers[READ_COLD] = from_cold_files
         if not settings.use_tf_native_loading:
-            readers[READ_NATIVE] = lambda: from_files(use_tf=True)
+            readers[READ_NATIVE] = lambda: read(use_tf=True)
     return readers
 
 

@@ -6,23 +6,24 @@ Nothing of it is run, and no data is needed. The form is that for a GPU, also wh
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
-import keras
 import tensorflow as tf
 
-from myxtts.config.config import XTTSConfig
-from myxtts.features.audio import REFERENCE_SAMPLES, bucket_samples
+from myxtts.config.config import ModelConfig, TrainingConfig, XTTSConfig
+from myxtts.data.loader import batch_spec
 from myxtts.features.device_stage import make_device_stage
 from myxtts.models.xtts import XTTS
 from myxtts.pipeline.budget import spec_bytes
 from myxtts.profiling.kernels import kernels_of
 from myxtts.profiling.speed_estimate import Stage, Work
 from myxtts.training.model_memory import BatchShape
+from myxtts.training.precision import made_with
 from myxtts.training.step import TrainStep
 
 HOST = "/CPU:0"  # where tracing is done
-NUMBERS = ("wave_lengths", "reference_lengths", "token_lengths", "languages")
+Spec = dict[str, tf.TensorSpec]
 
 
 def trace_work(
@@ -36,25 +37,19 @@ def trace_work(
     """The kernels of each stage for batches of this shape; `half`: in mixed precision."""
     training = config.training
     tell(f"tracing the data stage for {shape}")
-    raw = host_batch_spec(shape)
+    raw = batch_spec(**asdict(shape))
     process = make_device_stage(on_gpu=on_gpu).get_concrete_function(raw)
-    ready = tf.nest.map_structure(
-        lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), process.structured_outputs
-    )
+    ready = ready_batch_spec(process)
     tell(f"making the {config.model.size} model, and tracing its gradients and its update")
-    step = make_step(config, half=half)
-    step.model.in_blocks = on_gpu
+    policy = "mixed_bfloat16" if half else "float32"
+    model = make_model(config.model, policy=policy)
+    model.in_blocks = on_gpu
+    step = make_step(model, training)
     gradients, update = trace_step(step, ready)
     compiled = training.xla
     fused = training.xla_process == "on"  # `auto` is at least as quick as without
     return Work(
-        process=(
-            Stage(
-                "process",
-                kernels_of(process, compiled=fused),
-                fused,
-            ),
-        ),
+        process=(Stage("process", kernels_of(process, compiled=fused), fused),),
         train=(
             Stage("gradients", kernels_of(gradients, compiled=compiled), compiled),
             Stage(
@@ -69,36 +64,36 @@ def trace_work(
     )
 
 
-def host_batch_spec(shape: BatchShape) -> dict[str, tf.TensorSpec]:
-    """A batch as the loader gives it."""
-    rows = shape.rows
-    return {
-        "waves": tf.TensorSpec([rows, bucket_samples(shape.frames)], tf.int16),
-        "references": tf.TensorSpec([rows, REFERENCE_SAMPLES], tf.int16),
-        "tokens": tf.TensorSpec([rows, shape.tokens], tf.int32),
-        "seed": tf.TensorSpec([2], tf.int32),
-        **dict.fromkeys(NUMBERS, tf.TensorSpec([rows], tf.int32)),
-    }
+def ready_batch_spec(stage: Any) -> Spec:
+    """A batch as the data stage, which was traced, gives it to the model."""
+    made = stage.structured_outputs.items()
+    return {name: tf.TensorSpec(tensor.shape, tensor.dtype, name) for name, tensor in made}
 
 
-def make_step(config: XTTSConfig, *, half: bool, jit_compile: bool = False) -> TrainStep:
-    """The step as the trainer makes it, on the host."""
-    training = config.training
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("mixed_bfloat16" if half else "float32")
-    try:
-        with tf.device(HOST):
-            model = XTTS(config.model)
-    finally:
-        keras.config.set_dtype_policy(before)
+def make_model(config: ModelConfig, *, policy: str = "float32") -> XTTS:
+    """The model as the trainer makes it, on the host."""
+    with made_with(policy), tf.device(HOST):
+        return XTTS(config)
+
+
+def make_step(
+    model: XTTS,
+    training: TrainingConfig,
+    *,
+    learning_rate: Any = None,
+    scale_loss: bool = False,
+    jit_compile: bool = False,
+) -> TrainStep:
+    """The step as the trainer makes it; without a schedule its learning rate stays at the peak."""
     step = TrainStep(
         model,
         device=HOST,
-        learning_rate=training.learning_rate,
+        learning_rate=learning_rate or training.learning_rate,
         weight_decay=training.weight_decay,
         gradient_clip=training.gradient_clip,
         ema_decay=training.ema_decay or None,
         grad_accum=training.grad_accum,
+        scale_loss=scale_loss,
         jit_compile=jit_compile,
     )
     step.build()
@@ -107,8 +102,6 @@ def make_step(config: XTTSConfig, *, half: bool, jit_compile: bool = False) -> T
 
 def trace_step(step: TrainStep, ready: Any) -> tuple[Any, Any]:
     """The two functions of a step, traced for batches like these."""
-    with tf.device(HOST):
-        gradients = step._gradients.get_concrete_function(ready)
-        flat = tf.TensorSpec(step.weights.shape, tf.float32)
-        update = step._update.get_concrete_function(flat, tf.TensorSpec([], tf.float32))
-    return gradients, update
+    gradients = step._gradients.get_concrete_function(ready)
+    flat = tf.TensorSpec(step.weights.shape, tf.float32)
+    return gradients, step._update.get_concrete_function(flat, tf.TensorSpec([], tf.float32))

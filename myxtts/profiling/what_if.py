@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import ConfigError
 from myxtts.pipeline.telemetry import PROCESS, READ, TRAIN, TRANSFER
-from myxtts.profiling.measurements import READ_CACHED, READ_NATIVE, Profile, StageTimes
+from myxtts.profiling.measurements import (
+    READ_CACHED,
+    READ_NATIVE,
+    LayoutName,
+    Profile,
+    StageTimes,
+)
 from myxtts.profiling.simulator import CPU, PipelineModel, Prediction, StageModel, simulate
-
-LayoutName = Literal["single", "split", "data-parallel"]
 
 READ_AHEAD = 4  # batches that wait, decoded, in front of the host buffer
 HOST_BUFFER = 8  # more takes longer to fill than a profile lasts, and hides a slow disk meanwhile
@@ -47,10 +51,9 @@ def pipeline_model(
     workers = 1 if cached else data.num_workers
     ahead = 0 if cached else workers + (READ_AHEAD if data.use_tf_native_loading else 0)
     devices = {PROCESS: "data device", TRANSFER: "", TRAIN: "model device"}
-    if layout == "single":
-        devices = {PROCESS: "device", TRANSFER: "", TRAIN: "device"}
     times = {stage: profile.alone[stage] for stage in (PROCESS, TRANSFER, TRAIN)}
     if layout == "single":
+        devices = {PROCESS: "device", TRANSFER: "", TRAIN: "device"}
         times[TRANSFER] = StageTimes((0.0,))  # nothing crosses
     stages = {READ: _on_cpu(read_times(profile, config))}
     for stage, measured in times.items():

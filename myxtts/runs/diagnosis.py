@@ -193,7 +193,7 @@ def _why_uneven(measured: Measurements, variation: float, feeder: str) -> Cause:
         why = _say("hardly two steps had the same shape, and each new shape compiles anew")
         many = _say("Step time varies by {}: {}.", variation, why)
         return _cause("many shapes", TRAIN, many, _one_shape(measured.settings))
-    shape = max(worst.shape.split(" "), key=lambda part: (part.count("x"), len(part)))
+    shape = largest_shape(worst.shape)
     told = partial(_say, "Step time varies by {} (shape {}): {}.", variation, shape)
     if waiting >= 0.5:
         why = _say("{} of that is the model waiting for stage {}", waiting, feeder)
@@ -204,6 +204,11 @@ def _why_uneven(measured: Measurements, variation: float, feeder: str) -> Cause:
         return _cause("retracing", TRAIN, told(why), _one_shape(measured.settings))
     why = _say("{} of that is the step itself taking longer or shorter", 1 - waiting)
     return _cause("uneven step", TRAIN, told(why), [("quiet", {})])
+
+
+def largest_shape(shapes: str) -> str:
+    """Of the shapes in a batch the longest word, which is its largest tensor's."""
+    return max(shapes.split(" "), key=lambda part: (part.count("x"), len(part)))
 
 
 def _keeps_up(busy: float, bottleneck: str) -> Message:

@@ -183,19 +183,9 @@ class EventReader:
                     self.skipped += 1
 
 
-def read_events(events_file: Path, *, effective: bool = False) -> Iterator[dict[str, Any]]:
-    """All events so far; `effective` leaves out what a resume from an earlier step undid."""
-    events = EventReader(events_file).poll()
-    return iter(_effective(events)) if effective else events
-
-
-def _effective(events: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
-    kept: list[dict[str, Any]] = []
-    for event in events:
-        if event["kind"] == "resumed":
-            kept = [old for old in kept if old["step"] is None or old["step"] <= event["step"]]
-        kept.append(event)
-    return kept
+def read_events(events_file: Path) -> Iterator[dict[str, Any]]:
+    """All events so far, those that a resume from an earlier step undid among them."""
+    return EventReader(events_file).poll()
 
 
 class _EventFile:

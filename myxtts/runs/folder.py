@@ -6,7 +6,6 @@ import logging
 import os
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Literal
 
 from myxtts.errors import ConfigError, MyXTTSError
@@ -59,12 +58,7 @@ class RunFolder:
             ) from error
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._lock.release()
         self._entered = False
 

@@ -146,11 +146,6 @@ class RunHistory:
         return self.news.get("config") or {}
 
     @property
-    def data_config(self) -> dict[str, Any]:
-        """Those of the data side."""
-        return self.config.get("data") or {}
-
-    @property
     def settled(self) -> dict[str, StageStats]:
         """The totals without the first steps, which compile; with them while there are no more."""
         since = {
@@ -269,7 +264,7 @@ class RunHistory:
         """The device plan; runs of earlier versions tell it only by their settings."""
         if "devices" in self.news:
             return dict(self.news["devices"])
-        data = self.data_config
+        data = self.config.get("data") or {}
         two = data.get("data_gpu") is not None or bool(data.get("simulate"))
         return {
             "mode": "Multi-GPU Mode" if two else "Single-GPU Buffered Mode",

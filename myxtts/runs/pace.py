@@ -15,11 +15,6 @@ class ReplicaPace:
     work_s: float  # until its gradients are ready
     waits_s: float  # for the slowest
 
-    @property
-    def rate(self) -> float:
-        """Steps a second, if it were alone."""
-        return 1.0 / self.work_s if self.work_s else 0.0
-
 
 @dataclass(frozen=True)
 class Pace:

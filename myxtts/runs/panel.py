@@ -8,7 +8,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from myxtts.messages import clock, harmless, short
+from myxtts.messages import clock, harmless, rates, short
 from myxtts.runs.pace import Pace
 from myxtts.runs.view import SHARED_MEMORY, DeviceView, RunView, Status
 
@@ -59,13 +59,8 @@ def _progress(view: RunView) -> RenderableType:
 
 
 def _numbers(view: RunView) -> str:
-    parts = []
-    if view.loss is not None:
-        parts.append(f"loss {short(float(view.loss))}")
-    if view.steps_per_second is not None:
-        parts.append(f"{view.steps_per_second:.2f} steps/s")
-    if view.clips_per_second is not None:
-        parts.append(f"{view.clips_per_second:.1f} clips/s")
+    parts = [] if view.loss is None else [f"loss {short(float(view.loss))}"]
+    parts += rates(view.steps_per_second, view.clips_per_second)
     if view.elapsed_s is not None:
         parts.append(f"for {clock(view.elapsed_s)}")
     return "   ".join(parts)

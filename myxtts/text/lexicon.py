@@ -142,6 +142,28 @@ class Lexicon:
         return None
 
 
+class LayeredLexicon(Lexicon):
+    """Words of one lexicon, and those of another that the first does not have."""
+
+    def __init__(self, upper: Lexicon, lower: Lexicon) -> None:
+        # The entries are not joined: a request's few must not make a voice's many be read again.
+        self._upper, self._lower = upper, lower
+        self.entries = {**lower.entries, **upper.entries}
+
+    def for_language(self, language: str) -> Lexicon:
+        """Both, as normalised text spells them."""
+        return LayeredLexicon(
+            self._upper.for_language(language), self._lower.for_language(language)
+        )
+
+    def spans(self, text: str) -> list[tuple[str, str | None]]:
+        """Cut the text into (what is written, how either says it, or None)."""
+        found: list[tuple[str, str | None]] = []
+        for written, said in self._upper.spans(text):
+            found += [(written, said)] if said is not None else self._lower.spans(written)
+        return found
+
+
 def is_ipa(pronunciation: str) -> bool:
     """Say whether a pronunciation is written in IPA, which is between slashes."""
     return len(pronunciation) > 2 and pronunciation[0] == pronunciation[-1] == "/"

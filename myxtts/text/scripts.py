@@ -27,7 +27,7 @@ LOOKED_AT = 400  # texts of a list: enough to tell, and quick for a million
 def check_script(texts: Sequence[str], language: str, *, name: str = "text") -> None:
     """Refuse texts of which most are not written as their language is; a foreign word is fine."""
     looked_at = texts[:: max(1, len(texts) // LOOKED_AT)]
-    strange = [text for text in looked_at if not _fits(text, language)]
+    strange = [text for text in looked_at if not fits_script(text, language)]
     if 2 * len(strange) <= len(looked_at):
         return
     script = _dominant(strange[0]) or ""
@@ -54,7 +54,8 @@ def likely_language(texts: Sequence[str]) -> str | None:
     return next((tag for tag, scripts in SCRIPTS.items() if script in scripts), None)
 
 
-def _fits(text: str, language: str) -> bool:
+def fits_script(text: str, language: str) -> bool:
+    """Whether a text is mostly written as its language is; one without letters is."""
     counts = Counter(filter(None, map(_script, text)))
     own = sum(counts[script] for script in SCRIPTS.get(language, ("LATIN",)))
     return 2 * own >= counts.total()

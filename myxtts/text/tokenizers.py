@@ -6,6 +6,7 @@ synthesis cannot differ. Ids are promises of a trained model: symbols are only e
 
 from __future__ import annotations
 
+import copy
 import logging
 import re
 import unicodedata
@@ -19,7 +20,7 @@ from myxtts.errors import ConfigError, DataError
 from myxtts.messages import harmless
 from myxtts.text import espeak
 from myxtts.text.languages import check_language
-from myxtts.text.lexicon import Lexicon, is_ipa
+from myxtts.text.lexicon import LayeredLexicon, Lexicon, is_ipa
 from myxtts.text.normalize import normalize_text
 from myxtts.text.persian.reader import read_persian
 from myxtts.text.words import ReadWord
@@ -357,6 +358,15 @@ def tokenizer_from_dict(saved: Mapping[str, Any]) -> Tokenizer:
         raise DataError(f"the tokenizer kind {kind!r} is unknown.", f"one of {', '.join(_CLASSES)}")
     tokenizer: Tokenizer = _CLASSES[kind].from_dict(saved)
     return tokenizer
+
+
+def with_lexicon(tokenizer: Tokenizer, lexicon: Lexicon) -> Tokenizer:
+    """The same tokenizer with a further lexicon, whose words come before those of its own."""
+    assert isinstance(tokenizer, _SymbolTokenizer)
+    other: Any = copy.copy(tokenizer)
+    own = tokenizer.lexicon
+    other.lexicon = LayeredLexicon(lexicon, own) if own else lexicon
+    return other  # type: ignore[no-any-return]
 
 
 def make_tokenizer(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from myxtts import load_when_used
 
 _HOMES = {
     "MemoryIsolatedDualGPUTrainer": "memory_isolated_trainer",
@@ -12,9 +11,4 @@ _HOMES = {
 }
 __all__ = list(_HOMES)
 
-
-def __getattr__(name: str) -> Any:
-    """Load a trainer when it is first used: it imports TensorFlow."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = load_when_used(__name__, _HOMES)

@@ -7,7 +7,6 @@ estimated (a model of somebody else's), and is shown beside the estimate.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from myxtts.config.commands import flag_for
@@ -168,6 +167,11 @@ class Footprint:
         self.config = config
         self.room = room
         self.half = config.training.mixed_precision
+        devices = DevicePlan(Mode.MULTI, "/GPU:0", "/GPU:1")
+        if room.data_mb is None:
+            devices = DevicePlan(Mode.SINGLE, "/GPU:0", "/GPU:0")
+        buffers = config.data.prefetch_buffer_size, config.data.pipeline_depth
+        self._budget = MemoryBudget(devices, *buffers)
 
     def step(self, shape: BatchShape) -> StepMemory:
         """What training on it takes."""
@@ -180,26 +184,16 @@ class Footprint:
         )
         return held.get("data", 0) / MB, held["model"] / MB
 
-    @cached_property
-    def _budget(self) -> MemoryBudget:
-        data = self.config.data
-        devices = DevicePlan(Mode.MULTI, "/GPU:0", "/GPU:1")
-        if self.room.data_mb is None:
-            devices = DevicePlan(Mode.SINGLE, "/GPU:0", "/GPU:0")
-        return MemoryBudget(devices, data.prefetch_buffer_size, data.pipeline_depth)
-
     def data_mb(self, shape: BatchShape) -> float:
         """All that the data device holds; nothing where the model's does its job."""
-        return 0.0 if self.room.data_mb is None else self.held_mb(shape)[0] + self._work_mb(shape)
+        held_mb = self.held_mb(shape)[0] + process_bytes(shape) / MB
+        return 0.0 if self.room.data_mb is None else held_mb
 
     def model_mb(self, shape: BatchShape) -> float:
         """All that the model device holds at the worst moment."""
         step = self.step(shape)
-        work_mb = self._work_mb(shape) if self.room.data_mb is None else 0.0
+        work_mb = process_bytes(shape) / MB if self.room.data_mb is None else 0.0
         return (step.total - step.batch) / MB + self.held_mb(shape)[1] + work_mb
-
-    def _work_mb(self, shape: BatchShape) -> float:
-        return process_bytes(shape) / MB
 
     def fits(self, shape: BatchShape) -> bool:
         """Whether both devices stay inside what is usable of their room."""

@@ -94,8 +94,9 @@ def what_would_fit(
     ways = []
     if micro_batch > 1:
         half = micro_batch // 2
+        accumulation = config.training.grad_accum * -(-config.data.batch_size // half)
         ways.append(
-            f"{_smaller_batch(config.data.batch_size, half, config)} (the same effective batch), "
+            f"--batch-size {half} --grad-accum {accumulation} (the same effective batch), "
             "or --auto-batch, which does it by itself"
         )
     ways.append(f"--max-mel-frames under {config.data.max_mel_frames}")
@@ -107,8 +108,3 @@ def what_would_fit(
     if config.model.size != "tiny":
         ways.append("a smaller --model-size")
     return "; or ".join(ways)
-
-
-def _smaller_batch(batch_size: int, wanted: int, config: XTTSConfig) -> str:
-    accumulation = config.training.grad_accum * -(-batch_size // wanted)
-    return f"--batch-size {wanted} --grad-accum {accumulation}"

@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -113,17 +114,13 @@ class CheckpointManager:
         """However what is inside ends, the last update is saved before anything else happens."""
         try:
             yield
-        except Exception:
-            self.rescue(events)
+        except Exception:  # it must not be hidden by one of ours
+            try:
+                self.save_if_new(events)
+            except Exception:
+                log.exception("What was trained since step %d could not be saved", self.saved_step)
             raise
         self.save_if_new(events)
-
-    def rescue(self, events: RunLog) -> None:
-        """Save while another error is on its way up: it must not be hidden by one of ours."""
-        try:
-            self.save_if_new(events)
-        except Exception:
-            log.exception("What was trained since step %d could not be saved", self.saved_step)
 
     def describe(self) -> str:
         """Which checkpoint is the newest, in words."""
@@ -154,7 +151,7 @@ class CheckpointManager:
 
     def _contents(self) -> dict[str, Any]:
         return {
-            **self._state.as_dict(),
+            **asdict(self._state),
             **self._facts,
             "early_stopping": self._stopping.state_dict(),
             "config": self._config.model_dump(mode="json"),

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
+
+import keras
 
 from myxtts.pipeline.devices import DevicePlan
 from myxtts.pipeline.hardware import HARDWARE, Hardware
@@ -11,6 +15,17 @@ log = logging.getLogger(__name__)
 
 BFLOAT16_CAPABILITY = (8, 0)  # Ampere
 FLOAT16_CAPABILITY = (7, 0)  # Volta: the first with tensor cores
+
+
+@contextlib.contextmanager
+def made_with(policy: str) -> Iterator[None]:
+    """Within, layers are made that follow a Keras policy."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
 
 
 def choose_precision(plan: DevicePlan, *, mixed: bool, hardware: Hardware = HARDWARE) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from myxtts.messages import clock, short
+from myxtts.messages import clock, rates, short
 from myxtts.training.stopping import mute_closed_outputs
 
 if TYPE_CHECKING:
@@ -28,35 +28,32 @@ log = logging.getLogger(__name__)
 RATE_WINDOW_S = 30.0
 STEPS_BEFORE_ETA = 5  # the first ones still compile; a guess from them would be hours off
 REDRAW_S = 0.5
+LOG_S = 10.0  # at least, between two plain lines
 
 
 class TrainingProgress:
     """Shows how far a run is. Values are read only when they are shown, so tensors may be given.
 
-    `log_every` is the least number of seconds between two plain lines. `console` is rich's, the
-    default one writes to standard error, where the log goes too.
+    `console` is rich's, the default one writes to standard error, where the log goes too.
     """
 
-    def __init__(
-        self,
-        *,
-        total_steps: int | None,
-        start_step: int = 0,
-        console: Console | None = None,
-        log_every: float = 10,
-    ) -> None:
+    def __init__(self, *, total_steps: int | None, console: Console | None = None) -> None:
         self.total_steps = total_steps
-        self.start_step = self.step = start_step
+        self.step = 0
         self._on_terminal = _is_terminal(console)
         self._console = console
         self._bars: Progress | None = None
         self._panel: RenderableType | None = None
-        self._history = _new_history() if self._on_terminal else None
+        self._history: RunHistory | None = None
+        if self._on_terminal:
+            from myxtts.runs.history import RunHistory  # needed for the panel alone
+
+            self._history = RunHistory()
         self._moved_handlers: list[tuple[logging.StreamHandler[Any], Any]] = []
-        self._every_s = REDRAW_S if self._on_terminal else float(log_every)
+        self._every_s = REDRAW_S if self._on_terminal else LOG_S
         self._shown_at = -math.inf
         self._shown: tuple[int, int] | None = None  # the step, and that of its values
-        self._values_step = start_step
+        self._values_step = 0
         self._recent: deque[tuple[float, int]] = deque()
         self._values: Mapping[str, Any] = {}
         self._samples_per_second: float | None = None
@@ -187,10 +184,7 @@ class TrainingProgress:
 
     def _details(self) -> str:
         parts = [f"{name} {short(float(value))}" for name, value in self._values.items()]
-        if self.steps_per_second is not None:
-            parts.append(f"{self.steps_per_second:.2f} steps/s")
-        if self._samples_per_second is not None:
-            parts.append(f"{self._samples_per_second:.1f} clips/s")
+        parts += rates(self.steps_per_second, self._samples_per_second)
         if self.total_steps is not None:
             parts.append(f"ETA {clock(self.seconds_left)}")
         return "  ".join(parts)
@@ -249,12 +243,6 @@ class _AboveTheBars:
 
     def isatty(self) -> bool:
         return False  # so that a handler already moved here is not moved again
-
-
-def _new_history() -> RunHistory:
-    from myxtts.runs.history import RunHistory  # needed for the panel alone
-
-    return RunHistory()
 
 
 def _is_terminal(console: Console | None) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -14,7 +15,17 @@ from myxtts.pipeline.transfer import wait_for_gpu
 log = logging.getLogger(__name__)
 
 SHAPES = 2  # are looked at, each when its first batch comes
-CALLS = 3  # of each form, after the one that traces and compiles it
+CALLS = 3  # are timed, after the one that traces and compiles
+
+
+def seconds_of(call: Callable[[], Any], device: str) -> float:
+    """Seconds of the quickest call: one alone on the device, whatever else is queued there."""
+    times = []
+    for _ in range(1 + CALLS):
+        began = time.perf_counter()
+        wait_for_gpu(tf.nest.flatten(call()), device)
+        times.append(time.perf_counter() - began)
+    return min(times[1:])
 
 
 class QuickestForm:
@@ -38,20 +49,11 @@ class QuickestForm:
         if shape not in self._seen:
             self._seen.add(shape)
             for name, form in self._forms.items():
-                self._seconds[name] += self._time(form, batch)
+                self._seconds[name] += seconds_of(partial(form, batch), self._device)
         quickest = min(self._seconds, key=self._seconds.__getitem__)
         if len(self._seen) == SHAPES:
             self._settle(quickest)
         return self._forms[quickest](batch)
-
-    def _time(self, form: Callable[[Any], Any], batch: Any) -> float:
-        """Seconds of the quickest call: one alone on the device, whatever else is queued there."""
-        times = []
-        for _ in range(1 + CALLS):
-            began = time.perf_counter()
-            wait_for_gpu(tf.nest.flatten(form(batch)), self._device)
-            times.append(time.perf_counter() - began)
-        return min(times[1:])
 
     def _settle(self, quickest: str) -> None:
         self._chosen = self._forms[quickest]

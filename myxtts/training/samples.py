@@ -85,7 +85,7 @@ class Sampler:
         paths = []
         for number, wave in enumerate(self._vocoder(mels, pitches)):
             tokens = rows["tokens"].numpy()[number, : int(rows["token_lengths"][number])]
-            shown = {"synthesis": mels[number]}
+            shown, title = {"synthesis": mels[number]}, names[number].replace("_", " ")
             if "mels" in rows:
                 original = rows["mels"].numpy()[number, : int(rows["mel_lengths"][number])]
                 shown = {"original": original, **shown}
@@ -95,13 +95,12 @@ class Sampler:
                 alignment=spoken["alignment"][number, : len(tokens), : len(mels[number])],
                 symbols=[symbols[token] for token in tokens] if symbols else (),
                 pitch={"synthesis": pitches[number]},
-                title=f"step {step}, {names[number].replace('_', ' ')}",
+                title=f"step {step}, {title}",
             )
             path = folder / f"{names[number]}.wav"
             soundfile.write(path, np.clip(wave, -1, 1), self._vocoder.sample_rate, "PCM_16")
             path.with_suffix(".png").write_bytes(picture)
             path.with_suffix(".txt").write_text(texts[number] + "\n", encoding="utf-8")
-            title = names[number].replace("_", " ")
             log.audio(step, title, wave, self._vocoder.sample_rate)
             log.picture(step, title, picture)
             paths.append(path)

@@ -29,7 +29,3 @@ class WarmUpCosine(keras.optimizers.schedules.LearningRateSchedule):
         progress = tf.clip_by_value((done - warm_up) / tf.maximum(1.0, total - warm_up), 0.0, 1.0)
         falling = FINAL_SHARE + (1.0 - FINAL_SHARE) * 0.5 * (1.0 + tf.cos(math.pi * progress))
         return self.peak * tf.minimum(rising, falling)
-
-    def get_config(self) -> dict[str, Any]:
-        """What Keras saves of a schedule; our checkpoints keep the run's settings instead."""
-        return {"peak": self.peak, "warm_up_steps": self.warm_up_steps}

@@ -15,6 +15,7 @@ import tensorflow as tf
 from myxtts.base import BASE, base_folder
 from myxtts.config.config import TrainingConfig, XTTSConfig
 from myxtts.data.training_data import TrainingData, prepare_training
+from myxtts.documents import replacing
 from myxtts.errors import ConfigError, DeviceError
 from myxtts.features.device_stage import Augmentation, make_device_stage
 from myxtts.inference.voice_files import VoiceFiles, load_voice
@@ -26,7 +27,7 @@ from myxtts.text.languages import LANGUAGE_IDS
 from myxtts.text.tokenizers import Tokenizer
 from myxtts.training.fine_tuning import describe_match, joined_tokenizer, load_matching_weights
 from myxtts.training.kept_tokenizer import kept_tokenizer
-from myxtts.training.precision import choose_precision
+from myxtts.training.precision import choose_precision, made_with
 from myxtts.training.progress import TrainingProgress
 from myxtts.training.quickest import QuickestForm
 from myxtts.training.schedule import WarmUpCosine
@@ -108,14 +109,11 @@ def write_config(config: XTTSConfig, path: Path) -> None:
     """Keep the settings such that they, given again, go on with the run."""
     kept = config.model_copy(deep=True)
     kept.training.resume = "auto"  # one that was reset must not be reset each time
-    partial = path.with_name(f".{path.name}.tmp")
     try:
-        kept.to_yaml(partial)
-        partial.replace(path)
+        with replacing(path) as partial:
+            kept.to_yaml(partial)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error}", "free some space") from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def fine_tuning_source(config: XTTSConfig, saved: Checkpoint | None) -> VoiceFiles | None:
@@ -155,17 +153,22 @@ def prepare(
         tokenizer = None if source.kind == "characters" else source.tokenizer
 
     def read(tokenizer: Tokenizer | None) -> TrainingData:
-        with _ClipBars(progress) as bars:
+        advance: Callable[[], None]
+        with contextlib.ExitStack() as bar:  # one after another, for each pass over the clips
+
+            def begin(clips: int) -> None:
+                nonlocal advance
+                bar.close()
+                advance = bar.enter_context(progress.preparing("Reading clips", clips))
+
             return prepare_training(
                 config.data,
                 seed=training.seed,
                 steps=training.max_steps,
                 tokenizer=tokenizer,
                 buckets=_shapes_of(saved, config),
-                on_list=bars.begin,
-                on_clip=lambda: (
-                    bars.advance()
-                ),  # looked up each time: every pass has a bar of its own
+                on_list=begin,
+                on_clip=lambda: advance(),
             )
 
     data = read(tokenizer)
@@ -204,26 +207,24 @@ def all_speakers(
     data: TrainingData | None, *, saved: Checkpoint | None, source: VoiceFiles | None
 ) -> list[str]:
     """Every voice this model has heard, those of the run before included."""
-    known: Sequence[str] = ()
-    if saved is not None:
-        known = saved.state["speakers"]
-    elif source is not None:
-        known = source.speakers
     new = data.train.speaker_names if data is not None else ()
-    return list(dict.fromkeys([*known, *new]))
+    return list(dict.fromkeys([*_heard_before("speakers", saved, source), *new]))
 
 
 def all_languages(
     data: TrainingData | None, *, saved: Checkpoint | None, source: VoiceFiles | None
 ) -> list[str]:
     """Every language this model has heard, those of the run before included."""
-    known: Sequence[str] = ()
-    if saved is not None:
-        known = saved.state.get("languages", ())
-    elif source is not None:
-        known = source.languages
+    known = _heard_before("languages", saved, source)
     numbers = set() if data is None else set(data.train.languages.tolist())
     return [tag for tag, number in LANGUAGE_IDS.items() if tag in known or number in numbers]
+
+
+def _heard_before(what: str, saved: Checkpoint | None, source: VoiceFiles | None) -> Sequence[str]:
+    if saved is not None:
+        known: Sequence[str] = saved.state.get(what, ())  # older runs kept no languages
+        return known
+    return () if source is None else getattr(source, what)
 
 
 def make_model(
@@ -239,18 +240,13 @@ def make_model(
     if training.xla_process == "on":
         log.warning("Experimental: XLA compiles the data device's work too, not proven yet")
     policy = choose_precision(plan, mixed=training.mixed_precision)
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(policy)
-    try:
-        with tf.device(plan.model_device):
-            model = make if isinstance(make, keras.Model) else make()
-            schedule = WarmUpCosine(
-                training.learning_rate,
-                warm_up_steps=training.warmup_steps,
-                total_steps=1,  # known when the data is
-            )
-    finally:
-        keras.config.set_dtype_policy(before)
+    with made_with(policy), tf.device(plan.model_device):
+        model = make if isinstance(make, keras.Model) else make()
+        schedule = WarmUpCosine(
+            training.learning_rate,
+            warm_up_steps=training.warmup_steps,
+            total_steps=1,  # known when the data is
+        )
     if model.built:
         check_placement(model.variables, plan.model_device)
         log.info("Model: %.2f million parameters", model.count_params() / 1e6)
@@ -337,22 +333,3 @@ def _shapes_of(saved: Checkpoint | None, config: XTTSConfig) -> Any:
     then, now = saved.state["config"]["data"], config.data.model_dump(mode="json")
     same = all(then.get(name) == now[name] for name in SHAPING)
     return saved.state["buckets"] if same else None
-
-
-class _ClipBars:
-    """One progress bar for each pass over the clips."""
-
-    def __init__(self, progress: TrainingProgress) -> None:
-        self._progress = progress
-        self._stack = contextlib.ExitStack()
-        self.advance: Callable[[], None] = lambda: None
-
-    def __enter__(self) -> _ClipBars:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def begin(self, clips: int) -> None:
-        self._stack.close()
-        self.advance = self._stack.enter_context(self._progress.preparing("Reading clips", clips))

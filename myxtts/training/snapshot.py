@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,6 @@ class RunState:
     epoch: int = 0
     position: int = 0  # batches of this epoch that are done
     seconds: float = 0.0  # of training, over all its parts
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return asdict(self)
 
 
 def take_snapshot(step: TrainStep) -> dict[str, Arrays]:

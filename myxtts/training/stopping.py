@@ -148,6 +148,8 @@ class EarlyStopping:
     `patience` is that many validations; None never stops and only keeps the best.
     """
 
+    _KEPT = ("best", "best_step", "validations_without_gain", "to_beat", "clips")
+
     def __init__(self, patience: int | None = None, *, min_delta: float = 0.0) -> None:
         self.patience = patience
         self.min_delta = min_delta
@@ -157,7 +159,7 @@ class EarlyStopping:
         self.clips: float | None = None  # that a validation measures, if it is whole
         # The loss that must be beaten by `min_delta`. It is not `best`, so that many gains too
         # small to count one by one still count together.
-        self._to_beat: float | None = None
+        self.to_beat: float | None = None
 
     def is_comparable(self, clips: float) -> bool:
         """Whether a loss of so many clips may be held against those before."""
@@ -168,8 +170,8 @@ class EarlyStopping:
         loss = float(loss)
         self.clips = self.clips if clips is None else clips
         finite = math.isfinite(loss)
-        if finite and (self._to_beat is None or loss < self._to_beat - self.min_delta):
-            self._to_beat, self.validations_without_gain = loss, 0
+        if finite and (self.to_beat is None or loss < self.to_beat - self.min_delta):
+            self.to_beat, self.validations_without_gain = loss, 0
         else:
             self.validations_without_gain += 1
         is_best = finite and (self.best is None or loss < self.best)
@@ -184,18 +186,9 @@ class EarlyStopping:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything a resumed run needs to decide the same; plain JSON values."""
-        return {
-            "best": self.best,
-            "best_step": self.best_step,
-            "validations_without_gain": self.validations_without_gain,
-            "to_beat": self._to_beat,
-            "clips": self.clips,
-        }
+        return {name: getattr(self, name) for name in self._KEPT}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state; patience and `min_delta` stay those of this run."""
-        self.best = state["best"]
-        self.best_step = state["best_step"]
-        self.validations_without_gain = state["validations_without_gain"]
-        self._to_beat = state["to_beat"]
-        self.clips = state.get("clips")
+        for name in self._KEPT:
+            setattr(self, name, state.get(name))  # older runs kept no clips

@@ -15,7 +15,7 @@ from myxtts.errors import ConfigError, MyXTTSError
 from myxtts.models.xtts import XTTS
 from myxtts.pipeline.iterators import iterate
 from myxtts.runs.events import RunLog
-from myxtts.text.languages import LANGUAGE_IDS
+from myxtts.text.languages import LANGUAGES
 from myxtts.text.tokenizers import says_something
 from myxtts.training.occasions import Occasions
 from myxtts.training.samples import Sampler
@@ -166,8 +166,7 @@ def _read_own_text(text: str | None, data: TrainingData) -> tuple[str, list[int]
     """The user's sentence and its ids, read in the language of the clips it is said among."""
     if text is None or data.validation is None:
         return None
-    number = int(data.validation.languages[0])
-    language = next(tag for tag, known in LANGUAGE_IDS.items() if known == number)
+    language = list(LANGUAGES)[data.validation.languages[0]]
     ids = data.tokenizer.encode(text, language)
     if not says_something(ids, data.tokenizer):
         raise ConfigError(f"There is nothing to say in {text!r}.", "another --sample-text")

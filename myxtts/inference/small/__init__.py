@@ -1,0 +1,1 @@
+"""Speaking without TensorFlow: an ONNX export, run by onnxruntime and NumPy."""
