@@ -1,7 +1,7 @@
 """Replicas on this machine: time of a step and of its sum, efficiency, and what was predicted.
 
-`python -m benchmarks.scale` runs 1, 2 and 4 processes with a thread each, a few minutes on two
-cores; with `--xla` every process compiles the step first, which takes several times as long.
+`python -m benchmarks.scale` runs 1, 2 and 4 processes, a thread to each operation, a few minutes on
+two cores; with `--xla` every process compiles the step first, which takes several times as long.
 `--paper` prints the tables of docs/*/scaling.md instead, which are calculated.
 
     cores left what other programs left of the processor while the steps ran; the step of one
@@ -207,7 +207,8 @@ def report(found: dict[int, list[dict]], name: str) -> None:
         summed = min(one["sum_s"][r] for r, one in enumerate(told)) if n > 1 else 0.0
         others = told[0]["busy_s"] - sum(one["own_s"] for one in told)
         left = min(cores, max(0.1, cores - others / told[0]["wall_s"]))
-        crowded = alone * max(1.0, n / left)  # more processes than cores take turns
+        # More processes than cores take turns; one alone has more than a core at times.
+        crowded = max(found[1][0]["step_s"], alone * n / left)
         ring = ring_s(num_bytes, n, link) if n > 1 else 0.0
         predicted = crowded + ring
         print(
