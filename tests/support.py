@@ -12,6 +12,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+from myxtts.pipeline import THREAD_PREFIX
 from myxtts.pipeline.devices import DevicePlan
 from myxtts.pipeline.hardware import Card, Hardware
 from myxtts.utils.gpu_memory import setup_gpu_memory_isolation
@@ -26,7 +27,9 @@ def simulated_plan() -> DevicePlan:
 
 
 def pipeline_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("pipeline-")]
+    return [
+        thread.name for thread in threading.enumerate() if thread.name.startswith(THREAD_PREFIX)
+    ]
 
 
 def run_warm(

@@ -128,6 +128,31 @@ def test_what_the_system_refuses_is_said_without_a_traceback():
     )
 
 
+LINGERING = """
+import atexit, sys, threading, time
+from myxtts.cli import app
+
+def command(**_):
+    name = "pipeline-1-process"
+    threading.Thread(target=time.sleep, args=[60], name=name, daemon=True).start()
+    sys.exit(3)
+
+app.app = command
+atexit.register(print, "the interpreter ended")
+app.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "end"), [(LINGERING, ""), (LINGERING.replace("e-1", "e 1"), "the")]
+)
+def test_a_thread_that_is_still_at_work_does_not_spoil_the_exit_code(code, end):
+    result = run_python(["-c", code])
+    assert result.returncode == 3
+    assert result.stdout.startswith(end)
+    assert bool(result.stdout) == bool(end)
+
+
 def test_debug_shows_the_traceback_too():
     result = run_python(["train_main.py", "--debug"])
     assert result.returncode == 2

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
+from typing import NoReturn
 
 import typer
 
@@ -27,6 +30,7 @@ from myxtts.cli.synthesize import synthesize
 from myxtts.cli.train import train
 from myxtts.cli.validate import validate
 from myxtts.errors import MyXTTSError, ReplicaLostError
+from myxtts.pipeline import THREAD_PREFIX
 
 SHOWN = 80  # characters of a name
 
@@ -65,6 +69,7 @@ def _root(version: bool = typer.Option(False, "--version", help="Show the versio
 
 def main(command: Sequence[str] = ()) -> None:
     """Run a command line; `command` comes before the words the user typed."""
+    before = set(threading.enumerate())
     try:
         app(args=[*command, *sys.argv[1:]], prog_name="myxtts")
     except (MyXTTSError, OSError) as error:
@@ -73,10 +78,28 @@ def main(command: Sequence[str] = ()) -> None:
         shown = error if isinstance(error, MyXTTSError) else _of_the_system(error)
         output.echo(f"error: {shown}", err=True)
         if isinstance(shown, ReplicaLostError):
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(shown.exit_code)  # TensorFlow would wait for the lost one, for seconds
+            _leave_at_once(shown.exit_code)  # TensorFlow would wait for the lost one, for seconds
         sys.exit(2)
+    finally:
+        left = set(threading.enumerate()) - before
+        if any(thread.name.startswith(THREAD_PREFIX) for thread in left):
+            # It did not end in time, and sits in TensorFlow, out of which the interpreter's end
+            # would tear it: that aborts the process, whatever its exit code was to be.
+            _leave_at_once(_exit_code(sys.exc_info()[1]))
+
+
+def _leave_at_once(code: int) -> NoReturn:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):  # nobody is left to tell
+            stream.flush()
+    os._exit(code)
+
+
+def _exit_code(error: BaseException | None) -> int:
+    """What Python would exit with."""
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    return int(error is not None)
 
 
 _SYSTEM_REMEDIES = {

@@ -14,4 +14,6 @@ _HOMES = {
 }
 __all__ = list(_HOMES)
 
+THREAD_PREFIX = "pipeline-"  # of the names of all its threads
+
 __getattr__ = load_when_used(__name__, _HOMES)

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import tensorflow as tf
 
 from myxtts.errors import ConfigError, StageLostError, StageStalledError
+from myxtts.pipeline import THREAD_PREFIX
 from myxtts.pipeline.alone import AloneTimer
 from myxtts.pipeline.budget import MemoryBudget, batch_bytes
 from myxtts.pipeline.budget_check import BudgetCheck
@@ -282,7 +283,7 @@ class ProducerConsumerPipeline:
     # -- the stages' work --
 
     def _make_stages(self) -> list[Stage]:
-        self._prefix = f"pipeline-{next(_pipeline_numbers)}"
+        self._prefix = f"{THREAD_PREFIX}{next(_pipeline_numbers)}"
         process: Callable[[Item], Item] = self._process
         transfer: Callable[[Item], Item] = self._transfer
         if self.plan.data_device == self.plan.model_device:
