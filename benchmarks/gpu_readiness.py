@@ -89,8 +89,10 @@ class Table:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="three models instead of all")
+    parser.add_argument("--size", choices=MODEL_SIZES, help="the six models of one size")
     options = parser.parse_args()
-    whole = itertools.starmap(Variant, itertools.product(MODEL_SIZES, HEADS, POLICIES))
+    sizes = [options.size] if options.size else MODEL_SIZES
+    whole = itertools.starmap(Variant, itertools.product(sizes, HEADS, POLICIES))
     table = Table()
     paths, batch = data_paths()
     for path in (*paths, vocoder_path()):
