@@ -108,7 +108,9 @@ def test_the_demo_lets_unseen_voices_speak_from_recordings_of_their_own(corpus):
         assert saying.original.is_file()
         assert saying.original not in saying.references
         assert all(saying.speaker in path.name for path in saying.references)
-    typed = command._speaking_command(corpus.folder, corpus.folder, corpus.folder, many=True)
+    typed = command._speaking_command(
+        corpus.folder, corpus.folder, corpus.folder, many=True, language="en"
+    )
     assert any(f"_{speaker}.wav" in typed for speaker in corpus.unseen_speakers)
 
 

@@ -95,7 +95,7 @@ class ClipListener:
         part = _loudest_part(wave)
         voice = self._listener.voice_of([part])
         timbre = mels[~quiet].mean(0)
-        pitch = float(voice.log_pitch.numpy()[0])
+        pitch = float(np.asarray(voice.log_pitch)[0])
         vector = np.concatenate([_cepstrum(timbre), [PITCH_WEIGHT * pitch]]).astype(np.float32)
         return _Clip(number, mels, quiet, ids[:LONGEST], vector, decay_time(level))
 
