@@ -212,9 +212,8 @@ def make_judges() -> dict[str, Judge]:
     from myxtts.evaluation.pitch import analyse
     from myxtts.evaluation.voice_match import average_profile, profile_of, rank
 
-    judges = {
-        "pitch and spectrum": Judge(lambda wave: profile_of(analyse(wave)), rank, average_profile)
-    }
+    by_sound = Judge(lambda wave: profile_of(analyse(wave)), rank, average_profile)
+    judges = {"pitch and spectrum": by_sound}
     try:
         from resemblyzer import VoiceEncoder, preprocess_wav
     except ImportError as error:
@@ -386,12 +385,8 @@ def run(options: argparse.Namespace) -> bool:
     for number in range(len(options.run_dirs) if several else NUM_SEEDS):
         run_dir = options.run_dirs[number if several else 0]
         corpus = read_corpus(options.corpus or run_dir.resolve().parent / "corpus")
-        test = draw_test(
-            corpus,
-            num_sentences=options.sentences,
-            num_references=options.references,
-            seed=number,
-        )
+        sizes = {"num_sentences": options.sentences, "num_references": options.references}
+        test = draw_test(corpus, **sizes, seed=number)
         print(f"\n{run_dir}, test seed {number}")
         results = measure(Synthesizer.load(run_dir), test, judges, recogniser)
         passed &= print_tables(test, results)
