@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,7 +28,28 @@ def start_browser(*arguments: str) -> Iterator[Any]:
         browser.close()
 
 
-def listen_for_complaints(page: Any, complaints: list[str]) -> None:
+@contextlib.contextmanager
+def page_opener(browser: Any, *, width: int, height: int) -> Iterator[Callable[..., Any]]:
+    """Opens pages that may ask nobody but us, and fails if one complains."""
+    contexts: list[Any] = []
+    complaints: list[str] = []
+    usual = width
+
+    def open_one(address: str, *, width: int = usual, **options: Any) -> Any:
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        _listen_for_complaints(page, complaints)
+        page.goto(address)
+        return page
+
+    yield open_one
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def _listen_for_complaints(page: Any, complaints: list[str]) -> None:
     """Note every error of a page, and whoever it asks that is not us."""
     page.on("pageerror", lambda error: complaints.append(str(error)))
 

@@ -22,7 +22,7 @@ pytest.importorskip("httpx2", reason="httpx2 is not installed")
 from myxtts.inference.voice_files import load_voice
 from myxtts.recordings.folder import ImportedClip, Origin, write_clips
 from myxtts.text import espeak
-from tests.browsers import MICROPHONE, fits, listen_for_complaints, start_browser
+from tests.browsers import MICROPHONE, fits, page_opener, start_browser
 from tests.studios import make_desk, running
 
 needs_espeak = pytest.mark.skipif(
@@ -46,21 +46,8 @@ def browser():
 
 @pytest.fixture
 def open_page(browser):
-    """Opens pages that may ask nobody but us, and fails if one complains."""
-    contexts, complaints = [], []
-
-    def open_one(address, *, width=1400, **options):
-        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
-        contexts.append(context)
-        page = context.new_page()
-        listen_for_complaints(page, complaints)
-        page.goto(address)
-        return page
-
-    yield open_one
-    for context in contexts:
-        context.close()
-    assert complaints == []
+    with page_opener(browser, width=1400, height=900) as opener:
+        yield opener
 
 
 def keep_pictures(open_page, address, stage):

@@ -14,7 +14,7 @@ from myxtts.errors import MyXTTSError
 from myxtts.pages.live import serve
 from myxtts.pages.report import write_report
 from myxtts.runs.follow import RunFollower
-from tests.browsers import fits, listen_for_complaints, start_browser
+from tests.browsers import fits, page_opener, start_browser
 from tests.sample_pages import write_every_page
 from tests.told_runs import event, half_a_run, metrics, pipeline, started, write_events, write_trace
 
@@ -27,21 +27,8 @@ def browser():
 
 @pytest.fixture
 def open_page(browser):
-    """Opens pages that may ask nobody but us, and fails if one complains."""
-    contexts, complaints = [], []
-
-    def open_one(address: str, *, width: int = 900, **options):
-        context = browser.new_context(viewport={"width": width, "height": 800}, **options)
-        contexts.append(context)
-        page = context.new_page()
-        listen_for_complaints(page, complaints)
-        page.goto(address)
-        return page
-
-    yield open_one
-    for context in contexts:
-        context.close()
-    assert complaints == []
+    with page_opener(browser, width=900, height=800) as opener:
+        yield opener
 
 
 @pytest.fixture

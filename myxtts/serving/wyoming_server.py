@@ -29,7 +29,6 @@ from myxtts.text.sentences import split_sentences
 
 log = logging.getLogger(__name__)
 
-HOMEPAGE = "https://pypi.org/project/myxtts/"
 CHUNK_SAMPLES = 4096  # of one event
 IDLE_S = 600.0  # a silent connection is kept for so long
 
@@ -180,7 +179,7 @@ class _Talk:
         return (model, voice) if mark and model in self._studio.catalog.models else (None, name)
 
     def _describe(self) -> Event:
-        credit = Attribution(name="MyXTTS", url=HOMEPAGE)
+        credit = Attribution(name="MyXTTS", url="")  # a field that must be there
         catalog = self._studio.catalog
         many = len(catalog.models) > 1
         about: dict[str, Any] = {"attribution": credit, "installed": True, "version": __version__}
