@@ -84,8 +84,10 @@ class Waits(runs.SmallModel):
         return np.float32(0)
 
 
-def test_a_step_that_lasts_does_not_hold_up_the_checkpoint(run, trainer_in, caplog):
+def test_a_step_that_lasts_does_not_hold_up_the_checkpoint(run, trainer_in, caplog, monkeypatch):
     caplog.set_level("INFO", "myxtts")
+    # The step goes on as soon as the checkpoint can be seen; the thread that saves is not done yet.
+    monkeypatch.setattr(CheckpointStore, "_clean", lambda *_: time.sleep(0.5))
     trainer = trainer_in(run, model=Waits)
     trainer.model.stopper = stopper = Stopper(run)
     trainer.train(runs.mel_batches(20), epochs=1)

@@ -75,9 +75,9 @@ class CheckpointManager:
     def save(self, events: RunLog, *, best: bool = False) -> None:
         """Write a checkpoint of the last update."""
         step = self._state.step
-        with self._lock:
+        with self._lock:  # which another thread may have had until now, to save
+            self._tell_untold(events)
             folder = self._write(step, take_snapshot(self._step), self._contents(), best=best)
-            self._untold = None
         if folder is None:
             events.event("checkpoint_failed", step=step, error=str(self.failure))
         else:
@@ -103,9 +103,8 @@ class CheckpointManager:
 
     def save_if_new(self, events: RunLog) -> None:
         """Save unless this very state is saved already."""
-        untold, self._untold = self._untold, None
-        if untold is not None:
-            events.event("checkpoint", step=self.saved_step, folder=untold, best=False)
+        with self._lock:
+            self._tell_untold(events)
         if self._is_new:
             self.save(events)
 
@@ -136,6 +135,11 @@ class CheckpointManager:
                 f"{self.failure.problem}",
                 f"{self.failure.remedy}; then resume from step {max(0, self.saved_step)}",
             )
+
+    def _tell_untold(self, events: RunLog) -> None:
+        untold, self._untold = self._untold, None
+        if untold is not None:
+            events.event("checkpoint", step=self.saved_step, folder=untold, best=False)
 
     @property
     def _is_new(self) -> bool:
