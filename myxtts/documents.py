@@ -1,4 +1,4 @@
-"""Reads JSON and YAML that anybody may have written: plain values, bounded in size and depth.
+"""Reads JSON that anybody may have written: plain values, bounded in size and depth.
 
 What is wrong with a document is a ValueError, or an OSError where it cannot be opened at all; who
 asked for it knows what to say to the user. What is written is written whole, or not at all.
@@ -15,12 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 MB = 1 << 20
 MAX_BYTES = 64 * MB
-MAX_YAML_BYTES = MB
-_TOO_DEEP = "it is nested too deeply"
+TOO_DEEP = "it is nested too deeply"
 
 
 def read_bounded(path: str | Path, *, max_bytes: int = MAX_BYTES) -> bytes:
@@ -59,40 +56,4 @@ def parse_json(text: str | bytes) -> Any:
     try:
         return json.loads(text)
     except RecursionError:
-        raise ValueError(_TOO_DEEP) from None
-
-
-def read_yaml(path: str | Path) -> Any:
-    """What a YAML file says."""
-    text = read_bounded(path, max_bytes=MAX_YAML_BYTES).decode("utf-8-sig")
-    try:
-        return yaml.load(text, _StrictLoader)  # noqa: S506 - a SafeLoader
-    except RecursionError:
-        raise ValueError(_TOO_DEEP) from None
-    except (yaml.YAMLError, OverflowError, TypeError) as error:  # as constructors raise them
-        raise ValueError(str(error)) from error
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """A safe loader without aliases, of which a few lines make gigabytes, and without repeats."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.events.AliasEvent):
-            event = self.peek_event()  # type: ignore[no-untyped-call]
-            problem = f"an alias (*{event.anchor}); write the value out"
-            raise yaml.composer.ComposerError(None, None, problem, event.start_mark)
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise yaml.constructor.ConstructorError(
-                    None, None, "a key must be a name", key.start_mark
-                )
-            if key.value in seen:  # YAML would silently take the last
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"{key.value} twice", key.start_mark
-                )
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
+        raise ValueError(TOO_DEEP) from None

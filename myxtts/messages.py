@@ -1,11 +1,16 @@
-"""What people are told: messages that either language can speak, numbers, and foreign text."""
+"""What people are told: messages that either language can speak, numbers, commands, and foreign
+text.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 import re
+import sys
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 UNKNOWN = "-:--:--"
 # What a terminal obeys instead of showing it: control characters, line separators, what turns the
@@ -58,3 +63,15 @@ def harmless(text: object, *, lines: bool = False) -> str:
 
 def _spell_out(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode()
+
+
+def where_programs_are() -> str:
+    """What to type before a program's name: nothing, or the folder of this environment."""
+    folder = Path(sys.executable).parent  # not resolved: that of the environment, not of its base
+    on_path = str(folder) in os.environ.get("PATH", "").split(os.pathsep)
+    return "" if on_path else f"{seen_from_here(folder)}/"
+
+
+def seen_from_here(path: Path) -> Path:
+    """A path to type: from where one stands, if it is below."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

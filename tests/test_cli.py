@@ -13,6 +13,7 @@ import typer
 import yaml
 
 from myxtts.cli.app import app
+from myxtts.cli.commands import LINES
 from tests.support import run_python, run_warm
 
 COMMANDS = [
@@ -216,6 +217,18 @@ def test_an_edited_file_of_all_settings_is_used_and_said(tmp_path):
     result = run_python([*command, "--config", "other.yaml"], cwd=tmp_path)
     assert "  batch_size: 16\n" in result.stdout
     assert "Settings from" not in result.stderr
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself():
+    for name, command in typer.main.get_command(app).commands.items():
+        assert " ".join(command.help.split("\n\n")[0].split()) == LINES[name]
+
+
+def test_the_list_of_commands_loads_none_of_them():
+    code = "import sys; sys.argv = ['myxtts', '--help']\nfrom myxtts.cli.app import main\n"
+    code += "try: main()\nfinally: print(sorted(name for name in sys.modules if 'cli.' in name))"
+    loaded = run_python(["-c", code]).stdout.splitlines()[-1]
+    assert loaded == "['myxtts.cli.app', 'myxtts.cli.commands', 'myxtts.cli.output']"
 
 
 def test_the_same_flag_means_the_same_in_every_command():

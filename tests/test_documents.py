@@ -7,6 +7,7 @@ import os
 import pytest
 
 from myxtts import documents
+from myxtts.config import yaml_files
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import ConfigError
 
@@ -45,7 +46,7 @@ ALIAS_BOMB = "a: &a [x, x]\n" + "".join(
         ("training: {seed: " + "9" * 5000 + "}", "not valid YAML"),
         ("training: {seed: 99999999999}", "training.seed must be less than or equal to 4294967295"),
         ("data: !!python/name:os.system", "not valid YAML"),
-        ("x" * (documents.MAX_YAML_BYTES + 1), "at most 1"),
+        ("x" * (yaml_files.MAX_BYTES + 1), "at most 1"),
     ],
 )
 def test_yaml_that_is_no_config_is_refused_in_a_sentence(tmp_path, text, reason):

@@ -27,7 +27,7 @@ ENTRIES = (
     "myxtts.inference.small.voice",
     "myxtts.serving.running",
 )
-FORBIDDEN = {"tensorflow", "keras", "pydantic", "matplotlib", "typer"}
+FORBIDDEN = {"tensorflow", "keras", "pydantic", "matplotlib", "typer", "yaml"}
 DATA = ("corpora/sentences", "text/persian/data")
 _NAME = re.compile(r"\bmyxtts\b(?=\.[a-z_])|(?<=from )myxtts(?= import)")
 
@@ -45,12 +45,11 @@ license = "Apache-2.0"
 license-files = ["LICENSE"]
 dependencies = [
     "numpy>=2",
-    "onnxruntime>=1.20",
+    "onnxruntime>=1.25,<1.29",  # before it SymPy comes along, later ones are 10 MB larger
     "soundfile>=0.12",
     "soxr>=0.5",
     "espeakng-loader>=0.2",
     "num2words>=0.5.14",
-    "PyYAML>=6",
     "threadpoolctl>=3.5",
     "typing-extensions>=4.10",
 ]

@@ -14,21 +14,7 @@ from typing import NoReturn
 import typer
 
 from myxtts.cli import output
-from myxtts.cli.base import app as base_app
-from myxtts.cli.data import app as data_app
-from myxtts.cli.demo import demo
-from myxtts.cli.env import env
-from myxtts.cli.evaluate import evaluate
-from myxtts.cli.export import export
-from myxtts.cli.monitor import monitor
-from myxtts.cli.plan import plan
-from myxtts.cli.profile import profile
-from myxtts.cli.serve import serve
-from myxtts.cli.setting_flags import GroupedCommand
-from myxtts.cli.studio import studio
-from myxtts.cli.synthesize import synthesize
-from myxtts.cli.train import train
-from myxtts.cli.validate import validate
+from myxtts.cli.commands import LazyGroup
 from myxtts.errors import MyXTTSError, ReplicaLostError
 from myxtts.pipeline import THREAD_PREFIX
 
@@ -36,26 +22,13 @@ SHOWN = 80  # characters of a name
 
 app = typer.Typer(
     name="myxtts",
+    cls=LazyGroup,
     help="Train an XTTS-style voice on one or two GPUs, and speak with it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help keeps every flag whole when piped through grep
 )
-app.command(cls=GroupedCommand)(train)
-app.command(cls=GroupedCommand)(validate)
-app.command()(demo)
-app.command(cls=GroupedCommand)(profile)
-app.command(cls=GroupedCommand)(plan)
-app.command()(studio)
-app.command()(monitor)
-app.command()(synthesize)
-app.command()(serve)
-app.command()(export)
-app.command()(evaluate)
-app.command()(env)
-app.add_typer(data_app, name="data")
-app.add_typer(base_app, name="base")
 
 
 @app.callback(invoke_without_command=True)

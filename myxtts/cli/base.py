@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="The base voice, from which new voices start: what it is, and how to make it anew.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 

@@ -15,9 +15,8 @@ from myxtts.cli.data_import import import_data
 from myxtts.cli.data_script import script
 from myxtts.cli.data_text import text
 from myxtts.cli.output import Debug, echo, make_console, quiet_native_output, start_logging
-from myxtts.config.commands import where_programs_are
 from myxtts.errors import MyXTTSError
-from myxtts.messages import harmless
+from myxtts.messages import harmless, where_programs_are
 
 if TYPE_CHECKING:
     from myxtts.data.prepare import PreparedData
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Import recordings, look at training data, or make the built-in corpus.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from myxtts.cli.output import Debug, echo, load_tensorflow, make_console, start_logging
-from myxtts.config.commands import where_programs_are
-from myxtts.messages import clock, harmless
+from myxtts.messages import clock, harmless, where_programs_are
 
 if TYPE_CHECKING:
     from myxtts.recordings.report import ImportProgress, ImportReport

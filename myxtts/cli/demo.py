@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from myxtts.cli.output import Debug, echo, load_tensorflow, make_console, start_logging
-from myxtts.config.commands import where_programs_are
 from myxtts.errors import MyXTTSError
-from myxtts.messages import harmless
+from myxtts.messages import harmless, where_programs_are
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from myxtts.cli.output import Debug, echo, load_tensorflow, start_logging
-from myxtts.config.commands import where_programs_are
 from myxtts.errors import ConfigError
+from myxtts.messages import where_programs_are
 
 
 class Format(str, Enum):

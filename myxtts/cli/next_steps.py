@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from myxtts.config.commands import seen_from_here, where_programs_are
 from myxtts.config.config import DataConfig
 from myxtts.data.prepare import read_list
 from myxtts.data.table import ClipTable
 from myxtts.errors import MyXTTSError
 from myxtts.features.audio import REFERENCE_SECONDS, SAMPLE_RATE
+from myxtts.messages import seen_from_here, where_programs_are
 from myxtts.pages.report import REPORT_FILE
 from myxtts.text.languages import LANGUAGES
 

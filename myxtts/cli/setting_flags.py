@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final, get_origin
 
 import typer
-from typer.core import TyperCommand
 
 from myxtts.config.commands import settings
 from myxtts.config.config import XTTSConfig, load_config, read_yaml
@@ -29,24 +28,6 @@ DEFAULT_CONFIG: Final = Path("configs/config.yaml")
 ConfigFile = Annotated[
     Path | None, typer.Option(metavar="FILE.yaml", help="Settings; flags win over them.")
 ]
-
-
-class GroupedCommand(TyperCommand):
-    """A command whose `--help` lists its flags under headings."""
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write a list for each heading; flags of the command itself come first."""
-        lists: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
-            heading = getattr(parameter, "rich_help_panel", None) or kind
-            if record is not None:
-                lists.setdefault(heading, []).append(record)
-        for heading, records in lists.items():
-            if records:
-                with formatter.section(heading):
-                    formatter.write_dl(records)
 
 
 def setting_flags(*groups: Group, without: tuple[str, ...] = ()) -> Callable[[Command], Command]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from myxtts.config.config import XTTSConfig
 from myxtts.config.fields import Setting, settings_of
+from myxtts.messages import where_programs_are
 
 ALWAYS = ("data.batch_size", "model.size")  # said even where they are the default
 # What a user of the command has at hand, and a run folder of somebody else's must not decide.
@@ -55,15 +54,3 @@ def training_command(config: XTTSConfig, *, config_file: str = "") -> str:
         if (value != known.read(base) and value is not None) or name in ALWAYS:
             words.append(flag_for(name, value))
     return " ".join(words)
-
-
-def where_programs_are() -> str:
-    """What to type before a program's name: nothing, or the folder of this environment."""
-    folder = Path(sys.executable).parent  # not resolved: that of the environment, not of its base
-    on_path = str(folder) in os.environ.get("PATH", "").split(os.pathsep)
-    return "" if on_path else f"{seen_from_here(folder)}/"
-
-
-def seen_from_here(path: Path) -> Path:
-    """A path to type: from where one stands, if it is below."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import Field
 from typing_extensions import Self
 
-from myxtts import documents
 from myxtts.config.data import DataConfig
 from myxtts.config.model import ModelConfig
 from myxtts.config.settings import Settings
@@ -33,6 +31,8 @@ class XTTSConfig(Settings):
 
     def to_yaml(self, path: str | Path | None = None) -> str:
         """The settings as YAML text, also written to `path` if given."""
+        import yaml
+
         text = yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
@@ -41,8 +41,10 @@ class XTTSConfig(Settings):
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """The sections of a YAML config file, not yet checked."""
+    from myxtts.config import yaml_files  # not needed for a --help, which shall be quick
+
     try:
-        values = documents.read_yaml(path)
+        values = yaml_files.read_yaml(path)
     except OSError as error:
         raise ConfigError(
             f"The config file {path} cannot be read: {error.strerror}", "check the path"

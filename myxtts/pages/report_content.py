@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from myxtts.config.commands import seen_from_here
-from myxtts.messages import Message, clock, percent
+from myxtts.messages import Message, clock, percent, seen_from_here
 from myxtts.pages.run_page import rate_cards
 from myxtts.pipeline.telemetry import (
     BUSY,

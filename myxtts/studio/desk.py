@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.base import BASE, NONE
-from myxtts.config.commands import where_programs_are
 from myxtts.errors import ConfigError, DataError, MyXTTSError
 from myxtts.inference.export import export_voice
-from myxtts.messages import Message
+from myxtts.messages import Message, where_programs_are
 from myxtts.runs.checkpoints import CheckpointStore
 from myxtts.runs.folder import EVENTS_FILE
 from myxtts.runs.follow import NothingToldError, RunFollower
