@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from myxtts.inference.onnx_export import export_onnx
 from myxtts.inference.voice_files import load_voice
@@ -22,7 +23,7 @@ from tests.support import ROOT
 FIXTURE = ROOT / "tests" / "fixtures" / "small_voice"
 
 
-def save_phoneme_run(folder: Path, head: str = "regression") -> Path:
+def save_phoneme_run(folder: Path, head: str = "regression", **how: Any) -> Path:
     """A run of every language, whose tokens last a few frames and are mostly voiced."""
 
     def tune(model: XTTS) -> None:
@@ -36,6 +37,7 @@ def save_phoneme_run(folder: Path, head: str = "regression") -> Path:
         max_text_length=200,
         state={"languages": list(LANGUAGES)},
         tune=tune,
+        **how,
     )
 
 

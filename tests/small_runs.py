@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,11 @@ def save_run(
     max_text_length: int = 60,
     state: dict[str, Any] | None = None,
     tune: Callable[[Any], None] | None = None,
+    widths: Mapping[str, Any] = ONE_BLOCK,
 ) -> Path:
     """A run folder with one checkpoint, whose averaged weights differ from the others."""
     tokenizer = tokenizer or CharacterTokenizer()
-    model = make_voice(head, vocab_size=tokenizer.vocab_size, **ONE_BLOCK)
+    model = make_voice(head, vocab_size=tokenizer.vocab_size, **widths)
     if tune is not None:
         tune(model)
     weights = {

@@ -25,7 +25,7 @@ from myxtts.text.languages import LANGUAGES
 from myxtts.text.tokenizers import PHONEMES
 from myxtts.training import setup
 from myxtts.training.fine_tuning import SYMBOLS, load_matching_weights
-from myxtts.training.recipe import MOST_MINUTES, choose_recipe, choose_start
+from myxtts.training.recipe import MOST_MINUTES, choose_recipe, choose_start, keep_choices
 from tests.runs import make_clips
 from tests.support import ROOT
 
@@ -179,11 +179,24 @@ def test_what_was_chosen_is_left_alone():
     settings = config(
         model={"size": "tiny"}, training={"epochs": 3, "learning_rate": 0.002, "ema_decay": 0.9}
     )
-    given = ["model.size", "training.epochs", "training.learning_rate", "training.ema_decay"]
+    given = ["model.size", "training.epochs", "training.learning_rate"]
+    given += ["training.ema_decay", "training.sharpness"]
     assert len(choose_start(settings, given=given, measure=lambda: 600.0)) == 1
     assert settings.training.max_steps is None
     assert (settings.training.learning_rate, settings.training.ema_decay) == (0.002, 0.9)
     assert str(settings.training.init_from) == "base"  # the size was chosen, and has one
+
+
+def test_a_run_that_goes_on_keeps_what_was_chosen_for_it_unless_told_otherwise_now():
+    begun, again = config(), config(training={"learning_rate": 0.002})
+    choose_start(begun, given=(), measure=lambda: 12.0)
+    keep_choices(again, begun, given=["training.learning_rate"])
+    assert again.training.learning_rate == 0.002
+    again.training.learning_rate = begun.training.learning_rate
+    assert again == begun
+    longer = config(training={"epochs": 3})
+    keep_choices(longer, begun, given=["training.epochs"])
+    assert longer.training.max_steps is None
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from tests.voices import (
     HEADS,
     ONE_BLOCK,
     PLAN,
+    SHARP,
     gradients_of,
     losses_of,
     make_batch,
@@ -28,7 +29,7 @@ from tests.voices import (
 )
 
 
-@pytest.fixture(params=HEADS)
+@pytest.fixture(params=[*HEADS, SHARP])
 def voice(request, monkeypatch):
     monkeypatch.setattr(xtts, "FLOW_STEPS", 3)
     return shared_voice(request.param)
@@ -50,7 +51,7 @@ def test_every_weight_has_one_name_which_is_the_same_for_every_model(voice):
     names = weight_names(voice.variables)
     assert len(set(names)) == len(names) > 70
     assert not [name for name in names if "." in name]  # none had to be numbered
-    head = voice.config.decoder_head
+    head = SHARP if voice.sharpness else voice.config.decoder_head
     assert weight_names(make_voice(head).variables) == names
 
 

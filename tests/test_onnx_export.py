@@ -1,4 +1,4 @@
-"""An ONNX export speaks as TensorFlow does: every head, every language."""
+"""An ONNX export speaks as TensorFlow does: every size, head and language."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
+from myxtts.config.presets import MODEL_SIZES
 from myxtts.errors import ConfigError
 from myxtts.inference import onnx_export
 from myxtts.inference.small.voice import SmallVoice
@@ -63,25 +64,30 @@ def test_only_onnx_keeps_a_voice_inside(run_command, tmp_path):
     assert "--format onnx" in told
 
 
+def sentences() -> list[tuple[str, str]]:
+    """Three of every language."""
+    from myxtts.corpora.base_texts import sentences_of
+
+    return [(text, tag) for tag in LANGUAGES for text in sentences_of(tag)[:3]]
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("size", MODEL_SIZES)
 @pytest.mark.parametrize("head", HEADS)
-def test_every_head_speaks_alike(tmp_path, head):
+def test_every_size_and_head_speaks_alike(tmp_path, size, head):
     from myxtts.inference.synthesizer import Synthesizer
 
-    run = save_phoneme_run(tmp_path / "run", head)
+    run = save_phoneme_run(tmp_path / "run", head, widths=MODEL_SIZES[size])
     exported = SmallVoice.load(onnx_export.export_onnx(run, tmp_path / "out"))
-    sentences = [("Seven bright ships.", "en"), ("Hello there.", "en")]
-    assert compare(exported, Synthesizer.load(run), sentences) < CLOSE
+    assert compare(exported, Synthesizer.load(run), sentences()) < CLOSE
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_base_voice_speaks_fifty_sentences_of_all_languages_alike(tmp_path):
-    from myxtts.corpora.base_texts import sentences_of
     from myxtts.inference.synthesizer import Synthesizer
 
     out = onnx_export.export_onnx("base", tmp_path / "out", references=[(hum(), 22_050)])
-    sentences = [(text, tag) for tag in LANGUAGES for text in sentences_of(tag)[:3]]
-    assert len(sentences) >= 50
-    assert compare(SmallVoice.load(out), Synthesizer.load("base"), sentences) < CLOSE
+    assert len(sentences()) >= 50
+    assert compare(SmallVoice.load(out), Synthesizer.load("base"), sentences()) < CLOSE

@@ -101,11 +101,15 @@ def _choose_start(settings: XTTSConfig, given: set[str]) -> None:
     """From the base voice or from nothing, by how much was recorded; a run that goes on has it."""
     from rich.progress import Progress
 
+    from myxtts.config.config import XTTSConfig
     from myxtts.data.prepare import recorded_minutes
-    from myxtts.training.recipe import choose_start
+    from myxtts.training.recipe import choose_start, keep_choices
 
     training = settings.training
     goes_on = (training.checkpoint_dir / "checkpoints").is_dir() and training.resume != "reset"
+    begun = training.checkpoint_dir / "config.yaml"
+    if goes_on and begun.is_file():
+        keep_choices(settings, XTTSConfig.from_yaml(begun), given=given)
     if goes_on or settings.data.train_data is None:
         return
 

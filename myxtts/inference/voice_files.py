@@ -17,7 +17,7 @@ from myxtts.config.config import ModelConfig
 from myxtts.documents import read_json
 from myxtts.errors import DataError, MyXTTSError
 from myxtts.inference.voice_facts import VoiceFacts, config_checksum
-from myxtts.models.weights import Arrays
+from myxtts.models.weights import Arrays, is_for_training
 from myxtts.runs.checkpoints import Checkpoint, CheckpointStore, load_checkpoint
 from myxtts.text.languages import check_language
 from myxtts.text.tokenizers import tokenizer_from_dict
@@ -71,7 +71,8 @@ def load_voice(path: str | Path) -> VoiceFiles:
             "the folder given with --checkpoint-dir when the voice was trained, or to "
             "`myxtts export`",
         )
-    weights = {**checkpoint.tensors.get("model", {}), **checkpoint.tensors.get("ema", {})}
+    kept = {**checkpoint.tensors.get("model", {}), **checkpoint.tensors.get("ema", {})}
+    weights = {name: array for name, array in kept.items() if not is_for_training(name)}
     return _assemble(folder, _facts_of(checkpoint, folder), weights)
 
 

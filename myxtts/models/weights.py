@@ -29,6 +29,11 @@ def weight_names(variables: Sequence[Any]) -> list[str]:
     return names
 
 
+def is_for_training(name: str) -> bool:
+    """Whether a voice speaks without this weight."""
+    return "critic" in name.split("/")
+
+
 def named_weights(model: Any) -> dict[str, Any]:
     """The model's variables by name."""
     return dict(zip(weight_names(model.variables), model.variables, strict=True))

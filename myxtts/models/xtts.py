@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from myxtts.config.config import ModelConfig
 from myxtts.data.feature_batches import batch_from_features
+from myxtts.errors import ConfigError
 from myxtts.features.audio import NUM_MELS
 from myxtts.models.alignment import (
     alignment_from_durations,
@@ -24,6 +25,7 @@ from myxtts.models.alignment import (
     search_alignment,
     spread,
 )
+from myxtts.models.critic import Critic, critic_errors
 from myxtts.models.decoder import Decoder
 from myxtts.models.encoder import TextEncoder
 from myxtts.models.harmonics import harmonic_template
@@ -54,7 +56,7 @@ class Text(NamedTuple):
 class XTTS(keras.Model):
     """The voice model. Every weight exists when it has been made."""
 
-    def __init__(self, config: ModelConfig, **model: Any) -> None:
+    def __init__(self, config: ModelConfig, *, sharpness: float = 0.0, **model: Any) -> None:
         super().__init__(name="xtts", **model)
         self.config = config
         self.in_blocks: bool | None = None  # how the alignment is searched: as suits its device
@@ -77,7 +79,16 @@ class XTTS(keras.Model):
             flow=config.decoder_head == "flow",
             name="decoder",
         )
-        self.compute_losses(_smallest_batch(), step=tf.constant(0), training=False)
+        self.sharpness = sharpness
+        if sharpness:
+            if config.decoder_head != "regression":
+                raise ConfigError(
+                    "A critic keeps the regression head's speech sharp; the flow head draws none "
+                    "while it is trained.",
+                    "--sharpness 0, or --decoder-head regression",
+                )
+            self.critic = Critic(name="critic")
+        self.compute_losses(_smallest_batch(), step=tf.constant(0), training=bool(sharpness))
         self.built = True
 
     # -- training --
@@ -98,7 +109,8 @@ class XTTS(keras.Model):
         if self.config.decoder_head == "flow":
             mel_error = self._flow_error(frames, voice, mels, frame_mask, keys)
         else:
-            off = self._decode(text, alignment, frames, voice, frame_mask) - mels
+            drawn = self._decode(text, alignment, frames, voice, frame_mask)
+            off = drawn - mels
             mel_error = tf.abs(off) + 0.5 * tf.square(off)
         durations = tf.reduce_sum(alignment, axis=2)
         duration_error = self._log_durations(text, voice) - tf.math.log(tf.maximum(durations, 1.0))
@@ -112,6 +124,8 @@ class XTTS(keras.Model):
             "pitch": _per_clip(pitch_error, voiced),
             "voicing": _per_clip(voicing_error, frame_mask[..., 0]),
         }
+        if self.sharpness and training:
+            errors |= critic_errors(self.critic, mels, drawn * frame_mask, frame_mask)
         # A masked row, or one with fewer frames than tokens, has no path and no say.
         tokens, spoken = (
             tf.cast(batch[name], tf.float32) for name in ("token_lengths", "mel_lengths")
@@ -122,7 +136,8 @@ class XTTS(keras.Model):
             name: tf.reduce_sum(error * usable) / tf.maximum(weight, 1.0)
             for name, error in errors.items()
         }
-        loss = tf.add_n([LOSS_WEIGHTS[name] * mean for name, mean in means.items()])
+        weights = {**LOSS_WEIGHTS, "critic": 1.0, "realism": self.sharpness}
+        loss = tf.add_n([weights[name] * mean for name, mean in means.items()])
         return {"loss": loss, **means, "weight": weight}
 
     def mean_spectra(

@@ -14,6 +14,7 @@ from myxtts.base import BASE, NONE, base_sizes
 from myxtts.config.config import XTTSConfig
 from myxtts.config.presets import MODEL_SIZES
 
+SHARPNESS = 0.1
 MOST_MINUTES = 60.0  # of data that a voice starts from the base voice with, unasked
 
 
@@ -31,6 +32,18 @@ RECIPES = (
     Recipe(10.0, 600, 1e-3),
     Recipe(30.0, 1200, 1e-3),
     Recipe(float("inf"), 2500, 1e-3),
+)
+
+
+# What is chosen by how much was recorded, if the user does not; a run that goes on keeps it.
+CHOSEN = (
+    "model.size",
+    "training.init_from",
+    "training.max_steps",
+    "training.learning_rate",
+    "training.warmup_steps",
+    "training.ema_decay",
+    "training.sharpness",
 )
 
 
@@ -68,6 +81,16 @@ def choose_start(
     return lines + _apply(config, choose_recipe(minutes), given)
 
 
+def keep_choices(config: XTTSConfig, begun: XTTSConfig, *, given: Collection[str]) -> None:
+    """Go on as a run began, in place, wherever the user does not say otherwise now."""
+    lasts = {"training.max_steps", "training.epochs"} & set(given)
+    for name in CHOSEN:
+        if name in given or (name == "training.max_steps" and lasts):
+            continue
+        section, key = name.split(".")
+        setattr(getattr(config, section), key, getattr(getattr(begun, section), key))
+
+
 def _why_not(config: XTTSConfig, given: Collection[str]) -> str:
     """What speaks against the base voice, where nobody asked for it; nothing if it is empty."""
     sizes, size = base_sizes(), config.model.size
@@ -96,4 +119,7 @@ def _apply(config: XTTSConfig, recipe: Recipe, given: Collection[str]) -> list[s
         config.training.warmup_steps = recipe.steps // 20
     if "training.ema_decay" not in given:
         config.training.ema_decay = 0.99 if recipe.steps < 1000 else 0.995
+    if "training.sharpness" not in given and config.model.decoder_head == "regression":
+        config.training.sharpness = SHARPNESS
+        said.append(f"a critic that keeps speech sharp, of weight {SHARPNESS:g} (--sharpness)")
     return [f"Chosen for so much data: {', '.join(said)}"] if said else []

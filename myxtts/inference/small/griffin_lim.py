@@ -26,6 +26,7 @@ from myxtts.inference.vocoder_tables import (
     INVERSION_ROUNDS,
     LOW_PITCH,
     OVERLAP,
+    ROUNDS,
     band_smoother,
     checked,
     mel_filters,
@@ -42,7 +43,7 @@ class SmallGriffinLim:
 
     sample_rate = SAMPLE_RATE
 
-    def __init__(self, *, iterations: int = 32, momentum: float = 0.99) -> None:
+    def __init__(self, *, iterations: int = ROUNDS, momentum: float = 0.99) -> None:
         self.iterations, self.momentum = iterations, np.float32(momentum)
 
     def __call__(
@@ -94,7 +95,8 @@ class SmallGriffinLim:
         # factor of that type it goes by way of float64. The size is made up for in the filters.
         filters, shares = mel_filters() * np.float32(INNER_FFT), mel_shares()
         frames: Any = np.empty([len(spectrum), INNER_FFT], np.float32)
-        hops, before = np.empty_like(scale), np.empty_like(scale)
+        hops, before, ahead = (np.zeros_like(scale) for _ in range(3))
+        overlapping = _side_by_side(ahead)
         moved, level = np.empty_like(spectrum), np.empty_like(magnitude)
         ratio, gain = np.empty_like(magnitude), np.empty_like(wanted)
         for number in range(self.iterations):
@@ -103,8 +105,10 @@ class SmallGriffinLim:
             _overlap_add(frames, hops)
             hops *= scale
             # The transform is linear: momentum of the wave is momentum of its spectrum.
-            ahead = hops if number == 0 else hops + self.momentum * (hops - before)
-            np.multiply(_side_by_side(ahead), window, out=frames)
+            np.subtract(hops, before, out=ahead)
+            ahead *= self.momentum if number else np.float32(0.0)
+            ahead += hops
+            np.multiply(overlapping, window, out=frames)
             np.fft.rfft(frames, out=moved, norm="forward")
             np.abs(moved, out=level)
             np.maximum(level, np.float32(1e-10 / INNER_FFT), out=level)
@@ -197,6 +201,6 @@ def _overlap_add(frames: Floats, hops: Floats) -> None:
 def _side_by_side(hops: Floats) -> Floats:
     """Frames [F, N] of hops [F + 3, N / 4]: a view, since they lie one behind the other."""
     hop = hops.shape[1]
-    flat = np.ascontiguousarray(hops).reshape(-1)
+    flat = hops.reshape(-1)
     frames: Floats = np.lib.stride_tricks.sliding_window_view(flat, hop * OVERLAP)[::hop]
     return frames
