@@ -28,10 +28,10 @@ from myxtts.checks.readiness_bars import Reading, read_path, shortcomings
 from myxtts.config.presets import MODEL_SIZES
 from myxtts.pipeline.budget import spec_bytes
 
-HEADS = ("regression", "flow")
+HEADS = (("regression", False), ("regression", True), ("flow", False))  # the second with a critic
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 QUICK = (
-    Variant("tiny"),
+    Variant("tiny", critic=True),
     Variant("tiny", "flow", "mixed_bfloat16"),
     Variant("normal", "regression", "mixed_bfloat16"),
 )
@@ -89,10 +89,13 @@ class Table:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="three models instead of all")
-    parser.add_argument("--size", choices=MODEL_SIZES, help="the six models of one size")
+    parser.add_argument("--size", choices=MODEL_SIZES, help="the nine models of one size")
     options = parser.parse_args()
     sizes = [options.size] if options.size else MODEL_SIZES
-    whole = itertools.starmap(Variant, itertools.product(sizes, HEADS, POLICIES))
+    whole = (
+        Variant(size, head, policy, critic)
+        for size, (head, critic), policy in itertools.product(sizes, HEADS, POLICIES)
+    )
     table = Table()
     paths, batch = data_paths()
     for path in (*paths, vocoder_path()):

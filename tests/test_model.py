@@ -177,7 +177,7 @@ def test_compiled_it_has_the_same_losses_and_gradients(head):
         np.testing.assert_allclose(a, b, atol=2e-6 + 1e-4 * np.abs(b).max(), err_msg=name)
 
 
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", [*HEADS, SHARP])
 @pytest.mark.parametrize(("precision", "near"), [("mixed_float16", 0.02), ("mixed_bfloat16", 0.1)])
 def test_half_precision_is_near_full_and_keeps_its_weights_in_full(head, precision, near):
     full = shared_voice(head)

@@ -28,16 +28,18 @@ from tests.voices import CLIPS, make_batch, shared_voice
 ODD = {"encoder_dim": 22, "encoder_blocks": 3, "decoder_dim": 18, "decoder_blocks": 2}
 
 
-@pytest.mark.parametrize("head", ["regression", "flow"])
-def test_the_parameters_are_counted_as_the_model_has_them(head):
+@pytest.mark.parametrize(
+    ("head", "critic"), [("regression", False), ("regression", True), ("flow", False)]
+)
+def test_the_parameters_are_counted_as_the_model_has_them(head, critic):
     config = ModelConfig(size="tiny", voice_dim=10, vocab_size=77, decoder_head=head, **ODD)
-    model = XTTS(config)
-    assert count_parameters(config) == model.count_params()
+    model = XTTS(config, sharpness=0.1 if critic else 0.0)
+    assert count_parameters(config, critic=critic) == model.count_params()
     if head == "flow":
         return
     step = TrainStep(model, device="/CPU:0", learning_rate=lambda s: 1e-3, ema_decay=0.99)
     step.build()
-    counted = weight_bytes(config)
+    counted = weight_bytes(config, critic=critic)
     optimizer = [step.weights, *step.optimizer.variables]
     assert counted.model == sum(_bytes(v) for v in model.variables)
     assert counted.optimizer == sum(_bytes(v) for v in optimizer)

@@ -46,9 +46,11 @@ class Variant:
     size: str = "tiny"
     head: str = "regression"
     policy: str = "float32"
+    critic: bool = False
 
     def __str__(self) -> str:
-        return f"{self.size} {self.head} {self.policy.removeprefix('mixed_')}"
+        head = "with critic" if self.critic else self.head
+        return f"{self.size} {head} {self.policy.removeprefix('mixed_')}"
 
 
 def data_paths() -> tuple[list[HotPath], Spec]:
@@ -69,7 +71,7 @@ def data_paths() -> tuple[list[HotPath], Spec]:
 def model_paths(variant: Variant, batch: Spec) -> Iterator[HotPath]:
     """What happens to a model: it is trained, measured, and speaks."""
     size = ModelConfig(size=variant.size, decoder_head=variant.head)
-    model = make_model(size, policy=variant.policy)
+    model = make_model(size, policy=variant.policy, sharpness=0.1 if variant.critic else 0.0)
     model.in_blocks = True  # as it would be on a GPU
     with tf.device(HOST):
         schedule = WarmUpCosine(1e-3, warm_up_steps=100, total_steps=1000)

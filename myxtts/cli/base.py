@@ -9,6 +9,7 @@ import typer
 
 from myxtts.cli.output import Debug, echo, load_tensorflow, make_console, start_logging
 from myxtts.config.model import ModelSize
+from myxtts.training.recipe import SHARPNESS
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
@@ -47,6 +48,13 @@ def train(
     steps: Annotated[
         int | None, typer.Option(min=1, help="Updates; the default depends on the size.")
     ] = None,
+    init_from: Annotated[
+        Path | None,
+        typer.Option(metavar="VOICE", help="A base voice to go on from, at a lower rate."),
+    ] = None,
+    sharpness: Annotated[
+        float, typer.Option(min=0.0, help="Weight of the critic, as for `myxtts train`.")
+    ] = SHARPNESS,
     seed: Annotated[int, typer.Option(min=0, help="Of texts, voices, weights and batches.")] = 0,
     debug: Debug = False,
 ) -> None:
@@ -67,7 +75,13 @@ def train(
     from myxtts.training import make_trainer
 
     config = base_config(
-        out / "corpus", out / "run", size=size, steps=steps or STEPS[size], seed=seed
+        out / "corpus",
+        out / "run",
+        size=size,
+        steps=steps or STEPS[size],
+        init_from=init_from,
+        sharpness=sharpness,
+        seed=seed,
     )
     with make_trainer(config) as trainer, report_at_the_end(trainer.run.path):
         result = trainer.train()
@@ -102,10 +116,20 @@ def _make_corpus(
         )
 
 
-def base_config(corpus: Path, run: Path, *, size: ModelSize, steps: int, seed: int) -> XTTSConfig:
+def base_config(
+    corpus: Path,
+    run: Path,
+    *,
+    size: ModelSize,
+    steps: int,
+    init_from: Path | None,
+    sharpness: float,
+    seed: int,
+) -> XTTSConfig:
     """The recipe of the base voice: a few static shapes of equally many frames."""
     from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSConfig
 
+    learning_rate = 2e-3 if size == "tiny" else 1e-3
     return XTTSConfig(
         model=ModelConfig(size=size),
         data=DataConfig(
@@ -119,8 +143,10 @@ def base_config(corpus: Path, run: Path, *, size: ModelSize, steps: int, seed: i
         training=TrainingConfig(
             checkpoint_dir=run,
             max_steps=steps,
-            learning_rate=2e-3 if size == "tiny" else 1e-3,
-            warmup_steps=300,
+            learning_rate=learning_rate if init_from is None else learning_rate / 4,
+            warmup_steps=300 if init_from is None else 50,
+            init_from=init_from,
+            sharpness=sharpness,
             ema_decay=0.999,
             seed=seed,
             checkpoint_steps=500,

@@ -181,7 +181,10 @@ def _config(corpus: Path, run: Path, *, minutes: float, seed: int) -> XTTSConfig
     """What learns quickest on a small corpus: one shape, a high rate, a short average."""
     from myxtts.base import BASE, base_sizes
     from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSConfig
+    from myxtts.training.recipe import SHARPNESS
 
+    begun = run / "config.yaml"  # of a demo that goes on, perhaps one that had no critic yet
+    kept = XTTSConfig.from_yaml(begun).training.sharpness if begun.is_file() else SHARPNESS
     return XTTSConfig(
         model=ModelConfig(size=SIZE),
         data=DataConfig(
@@ -197,6 +200,7 @@ def _config(corpus: Path, run: Path, *, minutes: float, seed: int) -> XTTSConfig
             learning_rate=2e-3,
             warmup_steps=50,
             ema_decay=0.995,
+            sharpness=kept,
             seed=seed,
             checkpoint_minutes=1.0,
             validation_steps=100_000,

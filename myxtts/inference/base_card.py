@@ -9,6 +9,7 @@ from typing import Any
 from myxtts import __version__
 from myxtts.documents import read_json
 from myxtts.errors import DataError
+from myxtts.inference.voice_files import load_voice
 from myxtts.runs.checkpoints import CheckpointStore
 
 CORPUS_FACTS = Path("corpus", "base_corpus.json")
@@ -33,6 +34,7 @@ def make_card(made: Path, *, numbers: Path | None, notes: Sequence[str]) -> dict
     if checkpoint is None:
         raise DataError(f"{made / 'run'} has no whole checkpoint yet.", "train for longer")
     config = checkpoint.state["config"]
+    begun = config["training"].get("init_from")
     return {
         "name": "MyXTTS base voice",
         "size": config["model"]["size"],
@@ -44,6 +46,8 @@ def make_card(made: Path, *, numbers: Path | None, notes: Sequence[str]) -> dict
             "myxtts": __version__,
             "espeak_ng": facts["espeak_ng"],
             "corpus": facts["settings"],
+            "after_steps": 0 if begun is None else load_voice(begun).step,
+            "sharpness": config["training"].get("sharpness", 0.0),
             "seed": config["training"]["seed"],
             "learning_rate": config["training"]["learning_rate"],
             "batch_frames": config["data"]["batch_frames"],

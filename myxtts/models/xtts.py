@@ -87,7 +87,7 @@ class XTTS(keras.Model):
                     "while it is trained.",
                     "--sharpness 0, or --decoder-head regression",
                 )
-            self.critic = Critic(name="critic")
+            self.critic = Critic(dtype="float32", name="critic")
         self.compute_losses(_smallest_batch(), step=tf.constant(0), training=bool(sharpness))
         self.built = True
 

@@ -175,7 +175,8 @@ class Footprint:
 
     def step(self, shape: BatchShape) -> StepMemory:
         """What training on it takes."""
-        return step_memory(self.config.model, shape, half=self.half)
+        critic = self.config.training.sharpness > 0
+        return step_memory(self.config.model, shape, half=self.half, critic=critic)
 
     def held_mb(self, shape: BatchShape) -> tuple[float, float]:
         """Batches in flight on the data and on the model device; all on the latter if shared."""

@@ -16,6 +16,7 @@ from myxtts.text.tokenizers import CharacterTokenizer, Tokenizer
 log = logging.getLogger(__name__)
 
 SYMBOLS = "encoder/symbols/embeddings"
+MOST_NAMES = 8
 LEAST_MATCH = 0.5  # of the weights; less is another model, and most likely a mistake
 
 
@@ -80,8 +81,14 @@ def describe_match(
         lines.append(f"Symbols: {len(old)} known, new: {shown}")
     known = [name for name in speakers if name in source.speakers]
     added = [name for name in speakers if name not in source.speakers]
-    lines.append(f"Speakers: known {', '.join(known) or 'none'}; new {', '.join(added) or 'none'}")
+    lines.append(f"Speakers: known {_listed(known)}; new {_listed(added)}")
     return lines
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - MOST_NAMES
+    shown = ", ".join(names[:MOST_NAMES]) or "none"
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def joined_tokenizer(source: Tokenizer, fresh: Tokenizer) -> Tokenizer:

@@ -8,6 +8,7 @@ TensorFlow takes eight times as long as all of `myxtts plan`, which asks for man
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from myxtts.config.config import ModelConfig
 from myxtts.features.audio import NUM_MELS, REFERENCE_FRAMES, REFERENCE_SAMPLES, bucket_samples
@@ -17,6 +18,7 @@ FLOAT = 4  # bytes
 KERNEL, LATENTS, TIME_FEATURES = 5, 32, 16
 PREDICTOR_BLOCKS = 2
 PLACE_FEATURES = 4
+CRITIC_WIDTHS = (16, 32, 64, 64)
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class BatchShape:
 # -- weights --
 
 
-def count_parameters(model: ModelConfig) -> int:
+def count_parameters(model: ModelConfig, *, critic: bool = False) -> int:
     """Weights of the voice model, each a float32 whatever the precision of the work."""
     encoder, decoder, voice = model.encoder_dim, model.decoder_dim, model.voice_dim
     predictor = encoder * 3 // 4
@@ -52,6 +54,7 @@ def count_parameters(model: ModelConfig) -> int:
             _norm(decoder) + _dense(decoder, NUM_MELS),
             _dense(TIME_FEATURES, voice) if flow else 0,
             _reference(voice),
+            sum(_dense(9 * a, b) for a, b in pairwise((1, *CRITIC_WIDTHS, 1))) if critic else 0,
         )
     )
 
@@ -106,9 +109,9 @@ class Weights:
         return self.model + self.optimizer + self.average
 
 
-def weight_bytes(model: ModelConfig, *, averaged: bool = True) -> Weights:
+def weight_bytes(model: ModelConfig, *, averaged: bool = True, critic: bool = False) -> Weights:
     """The model's variables and the step's, to the byte."""
-    weights = FLOAT * count_parameters(model)
+    weights = FLOAT * count_parameters(model, critic=critic)
     iterations = 8
     return Weights(weights, 3 * weights + iterations, weights if averaged else 0)
 
@@ -142,6 +145,7 @@ _ONCE = 2 * 4  # seed
 KEPT_OF_BLOCK = 3
 KEPT_OF_ATTENTION = 6  # normed, query, key, value, weighted, projected
 KEPT_MELS = 8  # mel-sized: target, means twice, template, prediction, errors
+KEPT_OF_CONVOLUTION = 2  # of the critic's: before and after its rectifier
 KEPT_OF_PATH = 6  # token-by-frame-sized: likelihood, its two orders, totals, path, alignment
 
 
@@ -162,6 +166,14 @@ def activation_bytes(model: ModelConfig, shape: BatchShape, *, half: bool = Fals
     return shape.rows * (FLOAT * exact + (2 if half else FLOAT) * worked)
 
 
+def critic_bytes(shape: BatchShape) -> int:
+    """What the critic keeps of the mels that it looks at three times; estimated."""
+    cells = 0
+    for number, width in enumerate(CRITIC_WIDTHS, start=1):
+        cells += -(-shape.frames // 2**number) * (NUM_MELS // 2**number) * width
+    return 3 * KEPT_OF_CONVOLUTION * FLOAT * shape.rows * cells
+
+
 @dataclass(frozen=True)
 class StepMemory:
     """Bytes on the model device at the worst moment of a step, without the batches waiting."""
@@ -179,14 +191,17 @@ class StepMemory:
         return self.weights.total + self.batch + working
 
 
-def step_memory(model: ModelConfig, shape: BatchShape, *, half: bool = False) -> StepMemory:
+def step_memory(
+    model: ModelConfig, shape: BatchShape, *, half: bool = False, critic: bool = False
+) -> StepMemory:
     """What training on batches of this shape takes."""
-    weights = weight_bytes(model)
+    weights = weight_bytes(model, critic=critic)
+    judged = critic_bytes(shape) if critic else 0
     return StepMemory(
         weights=weights,
         gradients=2 * weights.model,
         update=weights.model + weights.total,
-        activations=activation_bytes(model, shape, half=half),
+        activations=activation_bytes(model, shape, half=half) + judged,
         batch=ready_batch_bytes(shape),
     )
 
