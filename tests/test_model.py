@@ -29,9 +29,15 @@ from tests.voices import (
 )
 
 
-@pytest.fixture(params=[*HEADS, SHARP])
+@pytest.fixture(params=HEADS)
 def voice(request, monkeypatch):
     monkeypatch.setattr(xtts, "FLOW_STEPS", 3)
+    return shared_voice(request.param)
+
+
+@pytest.fixture(params=[*HEADS, SHARP])
+def learner(request):
+    """One that trains; the critic says nothing anywhere else."""
     return shared_voice(request.param)
 
 
@@ -47,24 +53,24 @@ def test_each_size_has_about_the_parameters_it_promises(size, millions):
     assert model.count_params() == sum(np.prod(v.shape, dtype=int) for v in model.variables)
 
 
-def test_every_weight_has_one_name_which_is_the_same_for_every_model(voice):
-    names = weight_names(voice.variables)
+def test_every_weight_has_one_name_which_is_the_same_for_every_model(learner):
+    names = weight_names(learner.variables)
     assert len(set(names)) == len(names) > 70
     assert not [name for name in names if "." in name]  # none had to be numbered
-    head = SHARP if voice.sharpness else voice.config.decoder_head
+    head = SHARP if learner.sharpness else learner.config.decoder_head
     assert weight_names(make_voice(head).variables) == names
 
 
-def test_every_weight_exists_once_the_model_is_made_and_none_is_made_later(voice):
-    names = weight_names(voice.variables)
-    losses_of(voice, make_batch(CLIPS[:2]), training=True)
-    assert weight_names(voice.variables) == names
-    assert len(voice.trainable_variables) == len(voice.variables)
+def test_every_weight_exists_once_the_model_is_made_and_none_is_made_later(learner):
+    names = weight_names(learner.variables)
+    losses_of(learner, make_batch(CLIPS[:2]), training=True)
+    assert weight_names(learner.variables) == names
+    assert len(learner.trainable_variables) == len(learner.variables)
 
 
-def test_every_weight_takes_part_in_the_loss(voice):
-    _, gradients = gradients_of(voice, make_batch(CLIPS))
-    names = weight_names(voice.trainable_variables)
+def test_every_weight_takes_part_in_the_loss(learner):
+    _, gradients = gradients_of(learner, make_batch(CLIPS))
+    names = weight_names(learner.trainable_variables)
     still = [name for name, g in zip(names, gradients, strict=True) if not np.any(g)]
     # Their biases add the same to every score, which the softmax takes out again.
     ends = ("key/bias", "latent_score/bias")
@@ -75,29 +81,29 @@ def test_every_weight_takes_part_in_the_loss(voice):
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_clips_have_the_same_losses_in_a_padded_batch_as_one_by_one(voice, training):
+def test_clips_have_the_same_losses_in_a_padded_batch_as_one_by_one(learner, training):
     batch = make_batch(CLIPS, tokens=11, frames=31, reference=23, masked_rows=2, rubbish=7.0)
-    together = losses_of(voice, batch, training=training)
-    alone = [losses_of(voice, make_batch([clip]), training=training) for clip in CLIPS]
+    together = losses_of(learner, batch, training=training)
+    alone = [losses_of(learner, make_batch([clip]), training=training) for clip in CLIPS]
     assert together["weight"] == len(CLIPS)
     for name in together.keys() - {"weight"}:
         mean = np.mean([losses[name] for losses in alone])
         assert together[name] == pytest.approx(mean, rel=2e-5, abs=1e-6), name
 
 
-def test_gradients_do_not_depend_on_padding_either(voice):
-    _, tight = gradients_of(voice, make_batch(CLIPS))
+def test_gradients_do_not_depend_on_padding_either(learner):
+    _, tight = gradients_of(learner, make_batch(CLIPS))
     batch = make_batch(CLIPS, tokens=11, frames=31, reference=23, masked_rows=1, rubbish=7.0)
-    _, padded = gradients_of(voice, batch)
-    for name, a, b in zip(weight_names(voice.trainable_variables), tight, padded, strict=True):
+    _, padded = gradients_of(learner, batch)
+    for name, a, b in zip(weight_names(learner.trainable_variables), tight, padded, strict=True):
         np.testing.assert_allclose(a, b, atol=2e-6 + 1e-4 * np.abs(a).max(), err_msg=name)
 
 
-def test_rows_without_a_clip_give_finite_losses_and_no_gradient(voice):
+def test_rows_without_a_clip_give_finite_losses_and_no_gradient(learner):
     batch = make_batch(CLIPS[:2])
     for name in ("token_lengths", "mel_lengths", "reference_lengths"):
         batch[name] = tf.zeros_like(batch[name])
-    losses, gradients = gradients_of(voice, batch)
+    losses, gradients = gradients_of(learner, batch)
     assert losses["weight"] == 0.0
     assert losses["loss"] == 0.0
     assert all(np.all(gradient == 0.0) for gradient in gradients)
