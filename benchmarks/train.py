@@ -35,7 +35,7 @@ EFFICIENCY_BAR, RIVAL_BAR, VARIATION_BAR, GROWTH_BAR_MB = 0.95, 1.03, 0.15, 30
 CORES = len(psutil.Process().cpu_affinity() or [0])
 
 STAGES = ("read", "process", "transfer", "train (the model alone)")
-MEMORY_READ_STEPS, MEMORY_WARM_UP_STEPS = 100, 300
+MEMORY_READ_STEPS, MEMORY_WARM_UP_STEPS = 100, 500  # samples of other lengths are traced until then
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,7 @@ def measure_memory(options: Options) -> list[float]:
                 optimization_level="basic",
                 checkpoint_steps=MEMORY_READ_STEPS,
                 validation_steps=MEMORY_READ_STEPS,
+                sample_steps=MEMORY_READ_STEPS,
             ),
         )
         with MemoryIsolatedDualGPUTrainer(config, 0, 1, None, None, simulate=True) as trainer:
