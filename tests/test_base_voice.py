@@ -197,6 +197,15 @@ def test_a_run_that_goes_on_keeps_what_was_chosen_for_it_unless_told_otherwise_n
     longer = config(training={"epochs": 3})
     keep_choices(longer, begun, given=["training.epochs"])
     assert longer.training.max_steps is None
+    begun.training.max_steps = 20  # once, by the user
+    keep_choices(again, begun, given=["training.max_steps"])
+    assert again.training.max_steps == choose_recipe(12.0).steps
+
+
+def test_a_run_that_began_from_nothing_is_left_alone():
+    again = config()
+    keep_choices(again, config(model={"size": "tiny"}, training={"max_steps": 300}), given=())
+    assert again == config()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 
 from myxtts.errors import ConfigError
 from myxtts.inference.voice_files import VoiceFiles
-from myxtts.models.weights import weight_names
+from myxtts.models.weights import is_for_training, weight_names
 from myxtts.text.tokenizers import CharacterTokenizer, Tokenizer
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,9 @@ def describe_match(
         f"Starting from {source.folder} (step {source.step}): {len(match.taken)} weights taken "
         f"({match.share:.0%} of the numbers), {len(match.extended)} extended, {len(match.new)} new"
     ]
-    lines += [f"  new: {name}" for name in match.new]
+    lines += [f"  new: {name}" for name in match.new if not is_for_training(name)]
+    if any(map(is_for_training, match.new)):
+        lines.append("  new: the critic, which only training needs")
     if tokenizer is not None:
         old = set(source.tokenizer.symbols)
         symbols = [symbol for symbol in tokenizer.symbols if symbol not in old]

@@ -82,13 +82,19 @@ def choose_start(
 
 
 def keep_choices(config: XTTSConfig, begun: XTTSConfig, *, given: Collection[str]) -> None:
-    """Go on as a run began, in place, wherever the user does not say otherwise now."""
-    lasts = {"training.max_steps", "training.epochs"} & set(given)
+    """Let a run that began from the base voice go on as it began, in place.
+
+    What the user says now counts, and a length that the user chose then is not this time's.
+    """
+    if str(begun.training.init_from) != BASE:
+        return
+    own_length = begun.training.max_steps not in {recipe.steps for recipe in RECIPES}
     for name in CHOSEN:
-        if name in given or (name == "training.max_steps" and lasts):
+        if name == "training.max_steps" and (own_length or "training.epochs" in given):
             continue
-        section, key = name.split(".")
-        setattr(getattr(config, section), key, getattr(getattr(begun, section), key))
+        if name not in given:
+            section, key = name.split(".")
+            setattr(getattr(config, section), key, getattr(getattr(begun, section), key))
 
 
 def _why_not(config: XTTSConfig, given: Collection[str]) -> str:
