@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ READ, PROCESS, TRANSFER, TRAIN = range(4)
 SERIAL, TF_DATA, SINGLE, DUAL = WAYS = ("serial", "tf.data", "our single-device", "our dual-device")
 
 ALONE_BATCHES = 4
+TOGETHER_STEPS = 8
 # A fresh pipeline works off more than it delivers until its buffers are full.
 BUFFERS = {"depth": 3, "prefetch_buffer_size": 2, "buffer_size": 4}
 FILLING_STEPS = 9
@@ -106,14 +108,20 @@ class Workshop:
 
     # -- measuring --
 
+    def _one_batch(self) -> tuple[Any, Any, Any]:
+        """As the host has it, as the data device makes it, and where the model trains."""
+        from myxtts.pipeline.transfer import copy_to_model_device
+
+        host_batch = next(self.data.batches())
+        ready = self.process_on(self.plan.data_device, host_batch)
+        return host_batch, ready, copy_to_model_device(ready, self.plan)
+
     def time_stages(self) -> np.ndarray:
         """Wall and CPU seconds a batch of every stage with the machine to itself."""
         from myxtts.pipeline.transfer import copy_to_model_device
 
         host_batches = self.data.batches()
-        host_batch = next(host_batches)
-        ready = self.process_on(self.plan.data_device, host_batch)
-        resident = copy_to_model_device(ready, self.plan)
+        host_batch, ready, resident = self._one_batch()
         return np.array(
             [
                 _time_calls(lambda: next(host_batches)),
@@ -122,6 +130,29 @@ class Workshop:
                 _time_calls(lambda: self.step(resident)),
             ]
         )
+
+    def time_together(self) -> float:
+        """Wall seconds of a step while another thread processes a batch for each, unconnected.
+
+        Two cores share caches, memory and whatever else a machine has: what is left of two stages
+        that run at once is all that a pipeline can reach, though it hands nothing over.
+        """
+        host_batch, _, resident = self._one_batch()
+        begun = threading.Semaphore(0)
+
+        def process() -> None:
+            for _ in range(TOGETHER_STEPS):
+                begun.acquire()
+                self.process_on(self.plan.data_device, host_batch)
+
+        beside = threading.Thread(target=process)
+        beside.start()
+        wall = time.perf_counter()
+        for _ in range(TOGETHER_STEPS):
+            begun.release()
+            self.step(resident)
+        beside.join()
+        return (time.perf_counter() - wall) / TOGETHER_STEPS
 
     def train_by(self, way: str, steps: int) -> tuple[float, float, float | None]:
         """Wall and CPU seconds a step once the buffers are full, and the variation of steps."""

@@ -4,8 +4,10 @@ The `tiny` model trains on the built-in corpus (batch 16, one static shape, XLA,
 alone on a resident batch, by load-process-train in one loop, from a plain tf.data pipeline, and
 through our pipeline on one device and on two simulated ones. A way's bound is its slowest stage
 alone, or all CPU work divided by the cores if that is more; nothing overlaps in the loop, so its
-bound is the sum. All once with one intra-op thread, and once more with two. Then step times by
-bucket, and the memory of a long run of the whole trainer. Nothing is measured on a GPU.
+bound is the sum. On two devices it is also what a step takes while a thread that knows nothing of
+it processes a batch: what two cores take from each other no pipeline gives back. All once with one
+intra-op thread, and once more with two. Then step times by bucket, and the memory of a long run of
+the whole trainer. Nothing is measured on a GPU.
 """
 
 from __future__ import annotations
@@ -75,6 +77,7 @@ class Feeding:
 
     shape: str
     alone: np.ndarray  # seconds: turn, stage, wall or CPU
+    together: float  # seconds of a step beside a batch that is processed
     ways: dict[str, Turns]
 
 
@@ -91,24 +94,26 @@ def measure_feeding(options: Options, threads: int) -> Feeding:
     """All ways in turns, and between any two the stages alone: the machine's speed drifts."""
     shop = Workshop(options.corpus, threads=threads, static_shapes="one")
     shop.time_stages()  # compiles
-    all_alone = [shop.time_stages()]
+    all_alone, together = [shop.time_stages()], [shop.time_together()]
     ways = {way: Turns() for way in WAYS}
     for number in range(options.rounds):
         for way in WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]:
             measured, cpu, variation = shop.train_by(way, options.steps)
             all_alone.append(shop.time_stages())
+            together.append(shop.time_together())
             neighbours = (all_alone[-2] + all_alone[-1]) / 2
             turns = ways[way]
             turns.measured.append(measured)
             turns.cpu.append(cpu)
-            turns.bound.append(_bound_of(way, neighbours))
+            bound = _bound_of(way, neighbours)
+            turns.bound.append(max(bound, sum(together[-2:]) / 2) if way == DUAL else bound)
             turns.work.append(float(neighbours[[READ, PROCESS, TRAIN], 0].sum()))
             if variation is not None:
                 turns.variation.append(variation)
     assert shop.step.traces == 1, "every way must run the same compiled step"
     rows, bucket = shop.data.plan.batch_size, shop.data.plan.buckets[0]
     shape = f"{rows} clips x {bucket.frames} frames x {bucket.tokens} tokens"
-    return Feeding(shape, np.array(all_alone), ways)
+    return Feeding(shape, np.array(all_alone), float(np.median(together)), ways)
 
 
 def measure_buckets(options: Options) -> dict[str, list[float]]:
@@ -202,6 +207,7 @@ def print_feeding(threads: int, result: Feeding, judge: Verdicts) -> None:
     )
     train_s = np.median(result.alone[:, TRAIN, 0])
     print(f"{'the model alone':20s}{1 / train_s:9.2f}")
+    print(f"{'beside process':20s}{1 / result.together:9.2f}")
     dual = result.ways[DUAL]
     for way, turns in result.ways.items():
         efficiency = turns.efficiency()
