@@ -219,7 +219,7 @@ from tests.runs import SmallModel
 import myxtts.training.trainer as trainer
 
 class XTTS(SmallModel):
-    def __init__(self, config):
+    def __init__(self, config, sharpness):
         super().__init__()
 
 trainer.XTTS = XTTS
