@@ -88,10 +88,12 @@ def test_a_model_of_its_size_takes_all_of_it_and_one_that_reads_characters_all_b
     assert match.new == [SYMBOLS]
 
 
-def test_a_size_without_one_is_refused_with_the_size_that_has_it():
+def test_a_size_without_one_starts_from_the_next_smaller():
     wanted = config(model={"size": "big"}, training={"init_from": "base"})
-    with pytest.raises(DataError, match="--model-size"):
-        setup.fine_tuning_source(wanted, None)
+    source = setup.fine_tuning_source(wanted, None)
+    assert source.model.size == base.base_sizes()[0]
+    wanted = config(model={"size": "tiny"}, training={"init_from": "base"})
+    assert setup.fine_tuning_source(wanted, None).model.size == "tiny"
     assert setup.fine_tuning_source(config(training={"init_from": "none"}), None) is None
     assert setup.fine_tuning_source(config(), None) is None
 

@@ -26,16 +26,12 @@ def base_sizes() -> tuple[str, ...]:
 
 
 def base_folder(size: str | None = None) -> Path:
-    """Where the base voice of a size is, or of the largest there is."""
-    sizes = base_sizes()
+    """Where the base voice of a size is, or the next smaller one, which grows; or the largest."""
+    largest = 0 if size is None else _SIZES.index(size)
+    sizes = [each for each in base_sizes() if _SIZES.index(each) >= largest]
     if not sizes:
         raise DataError("There is no base voice in this installation.", "pip install it anew")
-    if size is not None and size not in sizes:
-        raise DataError(
-            f"There is no base voice of the size {size}, only {' and '.join(sizes)}.",
-            f"--model-size {sizes[0]}, or --init-from {NONE}",
-        )
-    return _HOME / (size or sizes[0])
+    return _HOME / sizes[0]
 
 
 def read_card(size: str | None = None) -> dict[str, Any]:

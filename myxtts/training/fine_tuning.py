@@ -10,7 +10,8 @@ import numpy as np
 
 from myxtts.errors import ConfigError
 from myxtts.inference.voice_files import VoiceFiles
-from myxtts.models.weights import is_for_training, weight_names
+from myxtts.models.growth import grow, is_smaller
+from myxtts.models.weights import is_for_training, named_weights
 from myxtts.text.tokenizers import CharacterTokenizer, Tokenizer
 
 log = logging.getLogger(__name__)
@@ -28,28 +29,34 @@ class Match:
     extended: list[str]
     new: list[str]
     share: float  # of the numbers
+    grown: bool = False  # from a smaller model
 
 
 def load_matching_weights(model: Any, source: VoiceFiles, *, same_symbols: bool = True) -> Match:
     """Give the model the source's weights wherever name and shape agree; symbols may be added.
 
-    Where texts are read otherwise, a symbol's number means another one: those stay new.
+    A smaller model is grown to this one's size first. Where texts are read otherwise, a symbol's
+    number means another one: those stay new.
     """
     taken, extended, new, found = [], [], [], 0
+    variables, weights = named_weights(model), source.weights
+    if grown := is_smaller(source.model, model.config):
+        fresh = {name: variable.numpy() for name, variable in variables.items()}
+        weights = grow(weights, source.model, model.config, fresh)
     assignments = []
-    for name, variable in zip(weight_names(model.variables), model.variables, strict=True):
-        array, shape = source.weights.get(name), tuple(variable.shape)
+    for name, variable in variables.items():
+        array, shape = weights.get(name), tuple(variable.shape)
         if name.endswith(SYMBOLS) and not same_symbols:
             array = None
         if array is not None and array.shape == shape:
             taken.append(name)
             assignments.append((variable, array))
         elif array is not None and name.endswith(SYMBOLS) and array.shape[1:] == shape[1:]:
-            grown = variable.numpy().copy()
-            rows = min(len(grown), len(array))  # ids of old symbols stay, new ones come behind
-            grown[:rows] = array[:rows]
+            longer = variable.numpy().copy()
+            rows = min(len(longer), len(array))  # ids of old symbols stay, new ones come behind
+            longer[:rows] = array[:rows]
             extended.append(name)
-            assignments.append((variable, grown))
+            assignments.append((variable, longer))
         else:
             new.append(name)
             continue
@@ -58,11 +65,11 @@ def load_matching_weights(model: Any, source: VoiceFiles, *, same_symbols: bool 
     if share < LEAST_MATCH:
         raise ConfigError(
             f"Only {share:.0%} of the weights in {source.folder} fit this model.",
-            f"train the same model: --model-size {source.model.size}",
+            f"a voice grows, but does not shrink: --model-size {source.model.size} or a larger one",
         )
     for variable, array in assignments:
         variable.assign(array)
-    return Match(taken, extended, new, share)
+    return Match(taken, extended, new, share, grown)
 
 
 def describe_match(
@@ -73,6 +80,10 @@ def describe_match(
         f"Starting from {source.folder} (step {source.step}): {len(match.taken)} weights taken "
         f"({match.share:.0%} of the numbers), {len(match.extended)} extended, {len(match.new)} new"
     ]
+    if match.grown:
+        lines.append(
+            f"  grown from the size {source.model.size}: it says what it said, and has room to learn"
+        )
     lines += [f"  new: {name}" for name in match.new if not is_for_training(name)]
     if any(map(is_for_training, match.new)):
         lines.append("  new: the critic, which only training needs")

@@ -103,7 +103,10 @@ def _why_not(config: XTTSConfig, given: Collection[str]) -> str:
     if not sizes:
         return "this installation holds no base voice"
     if "model.size" in given and size not in sizes:
-        return f"there is no base voice of the size {size} (--model-size {sizes[0]} has one)"
+        return (
+            f"there is no base voice of the size {size} (--model-size {sizes[0]} has one, "
+            f"--init-from {BASE} grows it)"
+        )
     own = size if "model.size" in given else sizes[0]
     if any(
         f"model.{name}" in given and getattr(config.model, name) != width
