@@ -38,6 +38,7 @@ def test_rates_are_judged_on_gpus_and_only_shown_on_simulated_devices():
     assert refuted["Overlap: measured rate over the slowest stage's"] == "FAIL"
     shown = verdicts(acceptance._rate_claims(slow, single, simulated=True))
     assert shown["Rate against one GPU run serially"] == "needs a GPU"
+    assert shown["Overlap: measured rate over the slowest stage's"] == "needs a GPU"
 
 
 def test_what_a_claim_prints_is_what_it_tests():

@@ -181,7 +181,8 @@ def _rate_claims(dual: Profile | str, single: Profile | str, *, simulated: bool)
     doubt = "" if diagnosis.doubt is None else f". {diagnosis.doubt}"
     yield Claim(
         "Overlap: measured rate over the slowest stage's",
-        _judge(dual.efficiency >= EFFICIENCY_BAR),
+        # Simulated devices are the same cores: each stage slows the other, overlapped or not.
+        "needs a GPU" if simulated else _judge(dual.efficiency >= EFFICIENCY_BAR),
         f"{dual.efficiency:.2f}, bottleneck '{diagnosis.bottleneck}', grade {diagnosis.grade}"
         + doubt,
         f"at least {EFFICIENCY_BAR}",
