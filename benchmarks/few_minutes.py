@@ -8,7 +8,7 @@ the same wall time on this machine. Of each voice is measured:
 
     words      never heard by the built-in corpus, understood in a closed set (pocketsphinx)
     P.808      naturalness and overall quality by DNSMOS (`speechmos`), beside them the vocoder's
-               copies of the speaker's own recordings
+               copies of the speaker's own recordings, all equally loud: it minds loudness
     distance   mel cepstral distortion to the held-out recordings of the same texts, in dB
     alike      likeness to the speaker by resemblyzer
 
@@ -49,6 +49,7 @@ HELD_OUT = 16  # clips at the end of the list
 REFERENCES = 3
 RATE_STEPS = 20
 NOTHING = "none"
+JUDGED_LEVEL = 0.06  # root mean square, about LJ Speech's
 
 Wave = np.ndarray
 Clip = tuple[Path, str]
@@ -130,6 +131,7 @@ def make_mos() -> Callable[[Wave], dict[str, float]] | None:
 
     def judge(wave: Wave) -> dict[str, float]:
         low = soxr.resample(np.asarray(wave, np.float64), SAMPLE_RATE, 16_000)
+        low *= JUDGED_LEVEL / np.sqrt(np.mean(low**2))
         found = dnsmos.run(low / max(1.0, np.abs(low).max()), sr=16_000)
         return {"P.808": float(found["p808_mos"]), "overall": float(found["ovrl_mos"])}
 
@@ -166,12 +168,11 @@ class Judges:
             for wave, sound in zip(read, sounds, strict=True)
         ]
         numbers = {"words": _mean(scores), "distance": _mean(far)}
-        copies = [
-            synthesizer.vocoder([sound.mel], [sound.pitch])[0] for sound in sounds[: len(read) // 2]
-        ]
+        copies = [synthesizer.vocoder([sound.mel], [sound.pitch])[0] for sound in sounds]
         for name, waves in (("", read), ("copy ", copies)):
-            for measure in ("P.808", "overall") if self.mos else ():
-                numbers[name + measure] = _mean(self.mos(wave)[measure] for wave in waves)
+            judged = [self.mos(wave) for wave in waves] if self.mos else []
+            for measure in ("P.808", "overall") if judged else ():
+                numbers[name + measure] = _mean(each[measure] for each in judged)
         if self.alike is not None:
             own = self.alike.average([self.alike.profile(wave) for wave in self.originals])
             numbers["alike"] = _mean(float(self.alike.profile(wave) @ own) for wave in read)

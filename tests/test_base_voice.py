@@ -160,7 +160,7 @@ def test_only_the_base_voice_is_moved_unasked(voice):
 
 def test_minutes_of_recordings_start_from_it_in_its_size_with_a_recipe():
     settings = config()
-    said = choose_start(settings, given=(), measure=lambda: 12.0)
+    said = choose_start(settings, given=(), measure=lambda: 12.0, has_gpu=False)
     assert "base voice (tiny), with 12.0 minutes" in said[0]
     assert "--init-from none" in said[0]
     recipe = choose_recipe(12.0)
@@ -169,6 +169,13 @@ def test_minutes_of_recordings_start_from_it_in_its_size_with_a_recipe():
     assert settings.training.max_steps == recipe.steps
     assert settings.training.learning_rate == recipe.learning_rate
     assert "--max-steps" in said[1]
+
+
+def test_a_gpu_trains_the_largest_there_is_and_a_cpu_the_smallest():
+    for has_gpu, size in ((True, base.base_sizes()[0]), (False, "tiny")):
+        settings = config()
+        choose_start(settings, given=(), measure=lambda: 12.0, has_gpu=has_gpu)
+        assert settings.model.size == size
 
 
 def test_more_data_gets_more_steps():
@@ -183,7 +190,7 @@ def test_what_was_chosen_is_left_alone():
     )
     given = ["model.size", "training.epochs", "training.learning_rate"]
     given += ["training.ema_decay", "training.sharpness"]
-    assert len(choose_start(settings, given=given, measure=lambda: 600.0)) == 1
+    assert len(choose_start(settings, given=given, measure=lambda: 600.0, has_gpu=False)) == 1
     assert settings.training.max_steps is None
     assert (settings.training.learning_rate, settings.training.ema_decay) == (0.002, 0.9)
     assert str(settings.training.init_from) == "base"  # the size was chosen, and has one
@@ -191,7 +198,7 @@ def test_what_was_chosen_is_left_alone():
 
 def test_a_run_that_goes_on_keeps_what_was_chosen_for_it_unless_told_otherwise_now():
     begun, again = config(), config(training={"learning_rate": 0.002})
-    choose_start(begun, given=(), measure=lambda: 12.0)
+    choose_start(begun, given=(), measure=lambda: 12.0, has_gpu=False)
     keep_choices(again, begun, given=["training.learning_rate"])
     assert again.training.learning_rate == 0.002
     again.training.learning_rate = begun.training.learning_rate
@@ -221,7 +228,7 @@ def test_a_run_that_began_from_nothing_is_left_alone():
 def test_where_it_does_not_fit_a_run_starts_from_nothing_and_says_why(model, minutes, given, why):
     settings = config(model=model)
     before = settings.model_copy(deep=True)
-    (said,) = choose_start(settings, given=given, measure=lambda: minutes)
+    (said,) = choose_start(settings, given=given, measure=lambda: minutes, has_gpu=False)
     assert said.startswith("Starting from nothing")
     assert why in said
     assert settings == before
@@ -235,7 +242,7 @@ def never() -> float:
 def test_another_start_is_not_touched(asked):
     settings = config(training={"init_from": asked})
     before = settings.model_copy(deep=True)
-    assert choose_start(settings, given=["training.init_from"], measure=never) == []
+    assert choose_start(settings, given=["training.init_from"], measure=never, has_gpu=False) == []
     assert settings == before
 
 

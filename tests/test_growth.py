@@ -15,6 +15,7 @@ from myxtts.training.fine_tuning import SYMBOLS, describe_match, load_matching_w
 from tests.test_fine_tuning import voice_files, weights_of
 from tests.voices import PLAN, WIDTHS, make_voice, shared_voice
 
+LONG = 1e-6  # a speed at which each token lasts as long as it may, whatever the model
 DOUBLE = {
     "encoder_dim": 32,
     "decoder_dim": 32,
@@ -51,21 +52,19 @@ def test_twice_as_wide_and_deeper_it_says_the_same(head):
 
 
 def test_by_any_other_factor_it_says_nearly_the_same():
-    small = shared_voice()
-    fresh, large = make_voice(encoder_dim=26), grown_voice(small, encoder_dim=26, decoder_dim=30)
-    wanted = spoken(small, speed=0.01)["mels"]  # each token as long as it may be
-
-    def off(model):
-        return float(tf.reduce_mean(tf.abs(spoken(model, speed=0.01)["mels"] - wanted)))
-
-    assert off(large) < 0.5 * off(fresh)
+    small, widths = shared_voice(), {"encoder_dim": 26, "decoder_dim": 30, "voice_dim": 13}
+    wanted, grown, fresh = (
+        spoken(model, speed=LONG)["mels"].numpy()
+        for model in (small, grown_voice(small, **widths), make_voice(**{**DOUBLE, **widths}))
+    )
+    assert np.abs(grown - wanted).mean() < 0.3 * np.abs(fresh - wanted).mean()
 
 
 def test_copies_of_a_channel_learn_different_things():
     large = grown_voice(shared_voice())
     kernel = named_weights(large)["decoder/block0/conv/kernel"]
     with tf.GradientTape() as tape:
-        loss = tf.reduce_mean(tf.square(spoken(large, speed=0.01)["mels"]))
+        loss = tf.reduce_mean(tf.square(spoken(large)["mels"]))
     gradient = tape.gradient(loss, kernel.value).numpy()
     columns = gradient.reshape(-1, gradient.shape[-1]).T
     scales = np.linalg.norm(columns, axis=1)
@@ -80,8 +79,12 @@ def test_a_run_starts_from_a_smaller_voice_and_says_that_it_grew():
     assert (match.new, match.grown) == ([], True)
     rows = weights_of(model)[SYMBOLS]
     np.testing.assert_array_equal(rows[:30, :16], source.weights[SYMBOLS])
-    assert any("grown from the size tiny" in line for line in describe_match(match, source, None, []))
-    assert not load_matching_weights(model, replace(source, model=model.config, weights=weights_of(model))).grown
+    assert any(
+        "grown from the size tiny" in line for line in describe_match(match, source, None, [])
+    )
+    assert not load_matching_weights(
+        model, replace(source, model=model.config, weights=weights_of(model))
+    ).grown
 
 
 def test_only_a_model_with_room_for_all_of_it_is_larger():

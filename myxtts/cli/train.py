@@ -103,6 +103,7 @@ def _choose_start(settings: XTTSConfig, given: set[str]) -> None:
 
     from myxtts.config.config import XTTSConfig
     from myxtts.data.prepare import recorded_minutes
+    from myxtts.pipeline.hardware import HARDWARE
     from myxtts.training.recipe import choose_start, keep_choices
 
     training = settings.training
@@ -122,7 +123,8 @@ def _choose_start(settings: XTTSConfig, given: set[str]) -> None:
                 on_clip=lambda: progress.advance(bar),
             )
 
-    for line in choose_start(settings, given=given, measure=measure):
+    has_gpu = not settings.data.simulate and bool(HARDWARE.cards())
+    for line in choose_start(settings, given=given, measure=measure, has_gpu=has_gpu):
         log.info("%s", line)
 
 

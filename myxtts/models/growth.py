@@ -81,7 +81,9 @@ def _widen(name: str, source: Any, fresh: Any, *, text: int) -> Any:
         wide = wide * shares * np.sqrt(width / source.shape[written])
     for axis in read if kind == "kernel" else ():
         copies, shares = _copies(source.shape[axis], fresh.shape[axis], first=text)
-        wide = np.take(wide, copies, axis) * np.expand_dims(shares, list(range(1, wide.ndim - axis)))
+        wide = np.take(wide, copies, axis) * np.expand_dims(
+            shares, list(range(1, wide.ndim - axis))
+        )
     return wide.astype(np.float32)
 
 

@@ -53,17 +53,18 @@ def choose_recipe(minutes: float) -> Recipe:
 
 
 def choose_start(
-    config: XTTSConfig, *, given: Collection[str], measure: Callable[[], float]
+    config: XTTSConfig, *, given: Collection[str], measure: Callable[[], float], has_gpu: bool
 ) -> list[str]:
     """Settle what the user left open, in place; returns what to say of it.
 
     `given` are the dotted names of the settings that the user chose, and `measure` tells the
-    minutes of recordings: it is asked only where they matter, for it looks at every clip.
+    minutes of recordings: it is asked only where they matter, for it looks at every clip. A CPU
+    trains the smallest base voice, for whose next size it would take four times as long.
     """
     asked = None if config.training.init_from is None else str(config.training.init_from)
     if asked not in (None, BASE):
         return []
-    if asked is None and (reason := _why_not(config, given)):
+    if asked is None and (reason := _why_not(config, given, has_gpu=has_gpu)):
         return [f"Starting from nothing: {reason}"]
     minutes = measure()
     if asked is None and "model.size" not in given and minutes > MOST_MINUTES:
@@ -72,7 +73,7 @@ def choose_start(
             f"its own (--init-from {BASE} starts from the base voice)"
         ]
     if "model.size" not in given:
-        config.model.size = base_sizes()[0]  # type: ignore[assignment]
+        config.model.size = _own_size(has_gpu)  # type: ignore[assignment]
     config.training.init_from = Path(BASE)
     lines = [
         f"Starting from the base voice ({config.model.size}), with {minutes:.1f} minutes of "
@@ -97,7 +98,11 @@ def keep_choices(config: XTTSConfig, begun: XTTSConfig, *, given: Collection[str
             setattr(getattr(config, section), key, getattr(getattr(begun, section), key))
 
 
-def _why_not(config: XTTSConfig, given: Collection[str]) -> str:
+def _own_size(has_gpu: bool) -> str:
+    return base_sizes()[0 if has_gpu else -1]
+
+
+def _why_not(config: XTTSConfig, given: Collection[str], *, has_gpu: bool) -> str:
     """What speaks against the base voice, where nobody asked for it; nothing if it is empty."""
     sizes, size = base_sizes(), config.model.size
     if not sizes:
@@ -107,7 +112,7 @@ def _why_not(config: XTTSConfig, given: Collection[str]) -> str:
             f"there is no base voice of the size {size} (--model-size {sizes[0]} has one, "
             f"--init-from {BASE} grows it)"
         )
-    own = size if "model.size" in given else sizes[0]
+    own = size if "model.size" in given else _own_size(has_gpu)
     if any(
         f"model.{name}" in given and getattr(config.model, name) != width
         for name, width in MODEL_SIZES[own].items()
