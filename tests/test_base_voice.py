@@ -54,10 +54,11 @@ def test_it_is_small_and_reads_and_speaks_every_language(voice):
         assert sum(file.stat().st_size for file in files) < MOST_MB[size] * 1e6
 
 
-def test_its_card_names_what_it_heard_what_was_measured_and_what_it_is_not():
-    card = base.read_card("tiny")
-    assert card["size"] == "tiny"
-    assert card["steps"] == load_voice(base.base_folder("tiny")).step
+@pytest.mark.parametrize("size", base.base_sizes())
+def test_its_card_names_what_it_heard_what_was_measured_and_what_it_is_not(size):
+    card = base.read_card(size)
+    assert card["size"] == size
+    assert card["steps"] == load_voice(base.base_folder(size)).step
     heard = card["heard"]
     assert heard["espeak-ng"]["languages"] == sorted(LANGUAGES)
     assert {"words", "languages", "unseen", "people"} <= set(card["numbers"])
@@ -81,7 +82,7 @@ def test_a_damaged_one_is_refused(tmp_path):
 
 
 def test_a_model_of_its_size_takes_all_of_it_and_one_that_reads_characters_all_but_symbols(voice):
-    model = XTTS(ModelConfig(size="tiny", vocab_size=voice.model.vocab_size))
+    model = XTTS(ModelConfig(size=voice.size, vocab_size=voice.model.vocab_size))
     match = load_matching_weights(model, voice)
     assert (match.share, match.extended, match.new) == (1.0, [], [])
     match = load_matching_weights(model, voice, same_symbols=False)
