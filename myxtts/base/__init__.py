@@ -17,7 +17,7 @@ __all__ = ["BASE", "CARD_FILE", "NONE", "base_folder", "base_sizes", "read_card"
 
 CARD_FILE = "card.json"
 _HOME = Path(__file__).parent
-_SIZES = ("big", "normal", "small", "tiny")  # the largest that is there speaks
+_SIZES = ("big", "normal", "small", "tiny")
 
 
 def base_sizes() -> tuple[str, ...]:
@@ -26,12 +26,16 @@ def base_sizes() -> tuple[str, ...]:
 
 
 def base_folder(size: str | None = None) -> Path:
-    """Where the base voice of a size is, or the next smaller one, which grows; or the largest."""
-    largest = 0 if size is None else _SIZES.index(size)
-    sizes = [each for each in base_sizes() if _SIZES.index(each) >= largest]
+    """Where the base voice of a size is, or the next smaller one, which grows.
+
+    Without a size it is the smallest: of people it never heard it comes nearest, by the cards.
+    """
+    sizes = base_sizes()
     if not sizes:
         raise DataError("There is no base voice in this installation.", "pip install it anew")
-    return _HOME / sizes[0]
+    if size is None:
+        return _HOME / sizes[-1]
+    return _HOME / next(each for each in sizes if _SIZES.index(each) >= _SIZES.index(size))
 
 
 def read_card(size: str | None = None) -> dict[str, Any]:

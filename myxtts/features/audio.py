@@ -8,6 +8,8 @@ SAMPLE_RATE = 22_050
 NUM_MELS = 80
 FFT = 1024
 HOP = 256
+# Of log-mels, over LJ Speech and the built-in corpus. Fixed, so that a model fits any data later.
+MEL_MEAN, MEL_DEVIATION = -5.5, 2.2
 REFERENCE_SECONDS = 3.0  # of another clip, from which a voice is heard in training
 REFERENCE_SAMPLES = int(REFERENCE_SECONDS * SAMPLE_RATE)
 REFERENCE_FRAMES = 1 + REFERENCE_SAMPLES // HOP

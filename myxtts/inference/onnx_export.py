@@ -2,8 +2,10 @@
 
 tf2onnx converts the functions that `Synthesizer` runs. Three graphs: `read` (text to durations),
 `utter` (durations to a mel: only now is it known how long the speech is) and `listen` (a reference
-to a voice). The vocoder is no graph: its FFTs are quicker in NumPy than as products with matrices
-(2 to 4 times, measured on a CPU), and onnxruntime inverts none of real numbers.
+to a voice). With the flow head `utter` only lays the frames out, and a fourth, `flow`, is called
+for each step: written out, the steps would hold all weights 32 times. The vocoder is no graph: its
+FFTs are quicker in NumPy than as products with matrices (2 to 4 times, measured on a CPU), and
+onnxruntime inverts none of real numbers.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ from myxtts.inference.export import README_FILE, check_target, write_folder
 from myxtts.inference.references import read_references
 from myxtts.inference.small.files import (
     CONFIG_FILE,
-    GRAPHS,
     ONNX_FORMAT,
     ONNX_FORMAT_NUMBER,
+    graph_names,
     load_small,
     save_voice,
 )
@@ -76,7 +78,7 @@ def export_onnx(
     check_target(target)
     pieces = None if references is None else read_references(references)
     files = load_voice(source)
-    graphs = dict(zip(GRAPHS, _convert(files), strict=True))
+    graphs = _convert(files)
     voices: dict[str, Any] = {}
     contents = _contents(files, graphs, voices, target.name)
     if pieces is not None:
@@ -136,8 +138,8 @@ def _contents(
     return {CONFIG_FILE: text.encode(), README_FILE: readme.encode(), **graphs}
 
 
-def _convert(files: VoiceFiles) -> list[bytes]:
-    """The graphs, in the order of their names."""
+def _convert(files: VoiceFiles) -> dict[str, bytes]:
+    """The graphs by name."""
     tf2onnx = _converter()
     with tf.device("/CPU:0"):
         model = XTTS(files.model)
@@ -145,11 +147,12 @@ def _convert(files: VoiceFiles) -> list[bytes]:
     for layer in model._flatten_layers():
         if isinstance(layer, Conv):
             layer.is_direct = True
-    found = []
-    for function, signature in _functions(model):
+    found = {}
+    names = graph_names(files.model.decoder_head)
+    for name, (function, signature) in zip(names, _functions(model), strict=True):
         traced = tf.function(function, input_signature=signature, autograph=False)
         proto, _ = tf2onnx.convert.from_function(traced, input_signature=signature, opset=OPSET)
-        found.append(proto.SerializeToString())
+        found[name] = proto.SerializeToString()
     return found
 
 
@@ -162,37 +165,35 @@ def _functions(model: XTTS) -> list[tuple[Any, tuple[tf.TensorSpec, ...]]]:
         return {"hidden": text.hidden, "means": text.means, "durations": durations}
 
     def utter(
-        hidden: Any,
-        means: Any,
-        durations: Any,
-        vector: Any,
-        log_pitch: Any,
-        shifts: Any,
-        noise: Any = None,
+        hidden: Any, means: Any, durations: Any, vector: Any, log_pitch: Any, shifts: Any
     ) -> dict[str, Any]:
         text = Text(hidden, means, tf.ones_like(durations)[..., None])
-        said = model.utter(
-            text, durations, Voice(vector, log_pitch), pitch_shift=shifts, noise=noise
-        )
+        voice = Voice(vector, log_pitch)
+        if has_flow:
+            laid_out = model.lay_out(text, durations, voice, pitch_shift=shifts)
+            return {"frames": laid_out.frames, "pitch": laid_out.pitch}
+        said = model.utter(text, durations, voice, pitch_shift=shifts)
         return {"mels": said["mels"], "pitch": said["pitch"]}
+
+    def flow(frames: Any, vector: Any, mels: Any, time: Any) -> dict[str, Any]:
+        mask = tf.ones_like(frames[..., :1])
+        return {"velocity": model.velocity(frames, vector, mask, mels, time)}
 
     def listen(mels: Any, lengths: Any, pitch: Any) -> dict[str, Any]:
         voice = model.listen(mels, lengths, pitch)
         return {"vector": voice.vector, "log_pitch": voice.log_pitch}
 
-    config = model.config
+    config, has_flow = model.config, model.config.decoder_head == "flow"
     spec, real, whole = tf.TensorSpec, tf.float32, tf.int32
     vector = spec([1, config.voice_dim], real, "vector")
-    drawing = [
+    drawing = (
         spec([1, None, config.encoder_dim], real, "hidden"),
         spec([1, None, NUM_MELS], real, "means"),
         spec([1, None], real, "durations"),
         vector,
         spec([1], real, "log_pitch"),
         spec([1, None], real, "shifts"),
-    ]
-    if config.decoder_head == "flow":
-        drawing.append(spec([1, None, NUM_MELS], real, "noise"))
+    )
     reading = (
         spec([1, None], whole, "tokens"),
         spec([1], whole, "languages"),
@@ -204,7 +205,17 @@ def _functions(model: XTTS) -> list[tuple[Any, tuple[tf.TensorSpec, ...]]]:
         spec([1], real, "lengths"),
         spec([1, None], real, "pitch"),
     )
-    return [(read, reading), (utter, tuple(drawing)), (listen, listening)]
+    found = [(read, reading), (utter, drawing), (listen, listening)]
+    if has_flow:
+        width = model.decoder.project.kernel.shape[0] - NUM_MELS
+        flowing = (
+            spec([1, None, width], real, "frames"),
+            vector,
+            spec([1, None, NUM_MELS], real, "mels"),
+            spec([1], real, "time"),
+        )
+        found.append((flow, flowing))
+    return found
 
 
 def _converter() -> Any:

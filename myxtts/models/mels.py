@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-# Over LJ Speech and the built-in corpus. Fixed, so that a model fits any data it is given later.
-MEAN, DEVIATION = -5.5, 2.2
+from myxtts.features.audio import MEL_DEVIATION, MEL_MEAN
 
 
 def normalize(mels: Any) -> Any:
     """From natural-log mels."""
-    return (mels - MEAN) / DEVIATION
+    return (mels - MEL_MEAN) / MEL_DEVIATION
 
 
 def denormalize(mels: Any) -> Any:
     """Back to natural-log mels."""
-    return mels * DEVIATION + MEAN
+    return mels * MEL_DEVIATION + MEL_MEAN

@@ -17,6 +17,7 @@ from myxtts.config.config import ModelConfig
 from myxtts.data.feature_batches import batch_from_features
 from myxtts.errors import ConfigError
 from myxtts.features.audio import NUM_MELS
+from myxtts.features.flow import FLOW_STEPS, follow_flow
 from myxtts.models.alignment import (
     alignment_from_durations,
     diagonal_prior,
@@ -39,7 +40,6 @@ from myxtts.text.languages import LANGUAGES
 PRIOR_STRENGTH, PRIOR_STEPS = 2000.0, 200.0  # the diagonal prior fades out over these steps
 PITCH_SCALE = 0.2  # natural-log pitch of one unit of the pitch predictor
 LOSS_WEIGHTS = {"mel": 1.0, "means": 0.5, "duration": 0.3, "pitch": 0.2, "voicing": 0.2}
-FLOW_STEPS = 16
 LONGEST_TOKEN = 400.0  # frames, about 5 s: a model that learned nothing must not ask for hours
 
 Batch = dict[str, tf.Tensor]
@@ -51,6 +51,15 @@ class Text(NamedTuple):
     hidden: tf.Tensor
     means: tf.Tensor
     mask: tf.Tensor
+
+
+class Layout(NamedTuple):
+    """A text laid out in frames: all that is known before the mel is drawn."""
+
+    frames: tf.Tensor  # [B, F, C]
+    mask: tf.Tensor  # [B, F, 1]
+    alignment: tf.Tensor
+    pitch: tf.Tensor  # [B, F] in Hz, 0 where unvoiced
 
 
 class XTTS(keras.Model):
@@ -186,7 +195,7 @@ class XTTS(keras.Model):
         time = uniform(keys, 1, salt=3)[:, 0]
         noise = _noise(keys, mask)
         mixed = noise + time[:, None, None] * (mels - noise)
-        velocity = self.decoder(_join(frames, mixed), voice.vector, mask, time)
+        velocity = self.velocity(frames, voice.vector, mask, mixed, time)
         return tf.square(velocity - (mels - noise))
 
     # -- speaking --
@@ -242,12 +251,39 @@ class XTTS(keras.Model):
         *,
         pitch_shift: tf.Tensor | float = 0.0,
         seed: tf.Tensor | None = None,
-        noise: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
-        """The second half: log-mels of texts that were read; as for `speak`.
+        """The second half: log-mels of texts that were read; as for `speak`."""
+        frames, mask, alignment, pitch = self.lay_out(
+            text, durations, voice, pitch_shift=pitch_shift
+        )
+        if self.config.decoder_head == "flow":
+            # Added, not repeated: no GPU repeats such numbers.
+            keys = seed_key(seed) + tf.cast(tf.zeros([size_of(mask, 0)]), tf.uint32)
 
-        The flow starts from the noise [B, F, M] of the seed, or from the one given.
-        """
+            def velocity(mels: tf.Tensor, time: float) -> tf.Tensor:
+                times = tf.fill([tf.shape(mask)[0]], tf.cast(time, tf.float32))
+                return self.velocity(frames, voice.vector, mask, mels, times)
+
+            mels = follow_flow(velocity, _noise(keys, mask), steps=FLOW_STEPS)
+        else:
+            mels = self._decode(text, alignment, frames, voice, mask)
+        return {
+            "mels": denormalize(mels),
+            "mel_lengths": tf.cast(tf.reduce_sum(durations, axis=1), tf.int32),
+            "alignment": alignment,
+            "durations": tf.cast(durations, tf.int32),
+            "pitch": pitch,
+        }
+
+    def lay_out(
+        self,
+        text: Text,
+        durations: tf.Tensor,
+        voice: Voice,
+        *,
+        pitch_shift: tf.Tensor | float = 0.0,
+    ) -> Layout:
+        """Frames for texts that were read, with the pitch they are said at."""
         mel_lengths = tf.reduce_sum(durations, axis=1)
         # The one number that the host must know before the rest can begin: how long it lasts.
         longest = tf.cast(tf.reduce_max(mel_lengths), tf.int32)
@@ -259,37 +295,18 @@ class XTTS(keras.Model):
             pitch_shift = spread(pitch_shift[..., None], alignment)[..., 0]
         log_pitch += pitch_shift * np.float32(np.log(2.0) / 12.0)
         pitch = tf.where(voicing > 0, tf.exp(log_pitch), 0.0) * mask[..., 0]
-        frames = self._frames(text, alignment, pitch)
-        if self.config.decoder_head == "flow":
-            if noise is None:
-                # Added, not repeated: no GPU repeats such numbers.
-                keys = seed_key(seed) + tf.cast(tf.zeros([size_of(mask, 0)]), tf.uint32)
-                noise = _noise(keys, mask)
-            mels = self._follow_flow(frames, voice, mask, noise)
-        else:
-            mels = self._decode(text, alignment, frames, voice, mask)
-        return {
-            "mels": denormalize(mels),
-            "mel_lengths": tf.cast(mel_lengths, tf.int32),
-            "alignment": alignment,
-            "durations": tf.cast(durations, tf.int32),
-            "pitch": pitch,
-        }
+        return Layout(self._frames(text, alignment, pitch), mask, alignment, pitch)
 
-    def _follow_flow(
-        self, frames: tf.Tensor, voice: Voice, mask: tf.Tensor, mels: tf.Tensor
+    def velocity(
+        self,
+        frames: tf.Tensor,
+        vector: tf.Tensor,
+        mask: tf.Tensor,
+        mels: tf.Tensor,
+        time: tf.Tensor,
     ) -> tf.Tensor:
-        """From noise to a mel in a few steps of the midpoint rule."""
-
-        def velocity(at: tf.Tensor, time: float) -> tf.Tensor:
-            times = tf.fill([tf.shape(mask)[0]], tf.cast(time, tf.float32))
-            return self.decoder(_join(frames, at), voice.vector, mask, times)
-
-        for number in range(FLOW_STEPS):
-            time, width = number / FLOW_STEPS, 1.0 / FLOW_STEPS
-            half = mels + 0.5 * width * velocity(mels, time)
-            mels = mels + width * velocity(half, time + 0.5 * width)
-        return mels
+        """Where the flow goes from mels at a time [B] between noise (0) and speech (1)."""
+        return self.decoder(_join(frames, mels), vector, mask, time)
 
     # -- what both share --
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from myxtts.base import base_folder
+from myxtts.base import BASE
 from myxtts.features import mels
 from myxtts.features.audio import HOP, NUM_MELS, REFERENCE_SAMPLES, num_frames
 from myxtts.inference.speaker import HeardVoice
@@ -36,13 +35,10 @@ def base_listener() -> Listener:
 
 
 class Listener:
-    """Holds the base voice, or another.
+    """Holds the base voice, or another."""
 
-    The smallest, whatever else there is: it is quick, and what counts as a good fit is its measure.
-    """
-
-    def __init__(self, voice: str | Path | None = None) -> None:
-        self._synthesizer = Synthesizer.load(voice or base_folder("tiny"))
+    def __init__(self, voice: str = BASE) -> None:
+        self._synthesizer = Synthesizer.load(voice)
         model = self._synthesizer.model
         self._expected = tf.function(
             lambda tokens, lengths, languages, vector, log_pitch: model.mean_spectra(

@@ -92,14 +92,14 @@ class Parts:
         return {name: part(page, name, **shared, **own) for name, own in values.items()}
 
     def _machine(self) -> dict[str, Any]:
-        memory = psutil.virtual_memory()
+        memory, cards = psutil.virtual_memory(), self._look_for_cards()
         return {
-            "cards": self._look_for_cards(),
+            "cards": cards,
             "cores": len(os.sched_getaffinity(0)),
             "memory_gb": memory.total / 2**30,
             "free_memory_gb": round(memory.available / 2**30),
             "free_disk_gb": self._desk.project.free_bytes() // 2**30,
-            "base": base_sizes()[:1],
+            "base": base_sizes()[:1] if cards else base_sizes()[-1:],  # as `train` would choose
         }
 
     def _look_for_cards(self) -> list[Card]:

@@ -20,7 +20,8 @@ from myxtts.text.tokenizers import tokenizer_from_dict
 CONFIG_FILE = "config.json"
 ONNX_FORMAT = "myxtts-onnx"
 ONNX_FORMAT_NUMBER = 1  # raised when older versions could not read the files any more
-GRAPHS = ("read.onnx", "utter.onnx", "listen.onnx")
+FLOW_GRAPH = "flow.onnx"
+GRAPHS = ("read.onnx", "utter.onnx", "listen.onnx", FLOW_GRAPH)
 EXPORT_AGAIN = "copy it again, or make it anew with `myxtts export RUN_DIR OUT --format onnx`"
 LARGEST_CONFIG, LARGEST_GRAPH = 1 << 24, 1 << 31  # bytes
 
@@ -42,6 +43,11 @@ class SmallFiles(VoiceFacts):
         return self.model_size
 
 
+def graph_names(head: str) -> tuple[str, ...]:
+    """The graphs that a voice with such a head has."""
+    return GRAPHS if head == "flow" else GRAPHS[:-1]
+
+
 def is_onnx_export(folder: Path) -> bool:
     """Whether a folder is (or means to be) an ONNX export; nothing of it is checked."""
     try:
@@ -56,7 +62,10 @@ def load_small(path: str | Path) -> SmallFiles:
     folder = Path(path).expanduser().resolve()
     config = read_config(folder)
     try:
-        graphs = {name: _read_graph(folder / name, config["files"][name]) for name in GRAPHS}
+        graphs = {
+            name: _read_graph(folder / name, config["files"][name])
+            for name in graph_names(str(config["head"]))
+        }
         return SmallFiles(
             folder=folder,
             step=int(config["step"]),

@@ -12,10 +12,11 @@ import numpy.typing as npt
 from typing_extensions import Self
 
 from myxtts.errors import DataError
-from myxtts.features.audio import REFERENCE_SAMPLES, num_frames
+from myxtts.features.audio import MEL_DEVIATION, MEL_MEAN, REFERENCE_SAMPLES, num_frames
+from myxtts.features.flow import follow_flow
 from myxtts.inference.script import Delivery, Line
 from myxtts.inference.small.features import log_mel, pitch
-from myxtts.inference.small.files import EXPORT_AGAIN, SmallFiles, load_small
+from myxtts.inference.small.files import EXPORT_AGAIN, FLOW_GRAPH, SmallFiles, load_small
 from myxtts.inference.small.griffin_lim import SmallGriffinLim
 from myxtts.inference.small.noise import flow_noise
 from myxtts.inference.speaker import Drawn, HeardVoice, Speaker, Vocoder, each_symbol
@@ -23,6 +24,8 @@ from myxtts.inference.timbre import speech_spectrum
 from myxtts.text.languages import LANGUAGE_IDS
 
 INSTALL_REMEDY = "pip install onnxruntime"
+
+Floats = npt.NDArray[np.float32]
 
 
 class SmallVoice(Speaker):
@@ -42,6 +45,8 @@ class SmallVoice(Speaker):
         self._read, self._utter, self._listen = (
             _session(files, name, threads) for name in ("read.onnx", "utter.onnx", "listen.onnx")
         )
+        has_flow = files.head == "flow"
+        self._flow = _session(files, FLOW_GRAPH, threads) if has_flow else None
 
     @classmethod
     def load(cls, path: str | Path, **arguments: Any) -> Self:
@@ -86,10 +91,24 @@ class SmallVoice(Speaker):
             "log_pitch": np.asarray(voice.log_pitch, np.float32),
             "shifts": shifts,
         }
-        if self.files.head == "flow":
-            further["noise"] = flow_noise(delivery.seed, int(durations.sum()))
-        mels, contour = self._utter.run(["mels", "pitch"], further)
+        if self._flow is None:
+            mels, contour = self._utter.run(["mels", "pitch"], further)
+        else:
+            frames, contour = self._utter.run(["frames", "pitch"], further)
+            noise = flow_noise(delivery.seed, frames.shape[1])
+            mels = _follow(self._flow, frames, inputs["vector"], noise)
         return Drawn(mels[0], contour[0], durations[0].astype(np.int32))
+
+
+def _follow(flow: Any, frames: Floats, vector: Any, noise: Floats) -> Floats:
+    """The log-mel that the flow leads to from noise."""
+
+    def velocity(mels: Floats, time: float) -> Any:
+        at = {"frames": frames, "vector": vector, "time": np.array([time], np.float32)}
+        return flow.run(["velocity"], {**at, "mels": mels})[0]
+
+    mels: Floats = follow_flow(velocity, noise) * np.float32(MEL_DEVIATION) + np.float32(MEL_MEAN)
+    return mels
 
 
 def _session(files: SmallFiles, name: str, threads: int) -> Any:
