@@ -9,10 +9,12 @@ import onnx
 import pytest
 
 from myxtts.config.presets import MODEL_SIZES
-from myxtts.errors import ConfigError
+from myxtts.errors import ConfigError, DataError
 from myxtts.features.audio import HOP, SAMPLE_RATE
 from myxtts.inference import onnx_export
+from myxtts.inference.small.files import CONFIG_FILE
 from myxtts.inference.small.voice import SmallVoice
+from myxtts.inference.voice_facts import config_checksum
 from myxtts.text import espeak
 from myxtts.text.languages import LANGUAGES
 from tests.make_small_voice import save_phoneme_run
@@ -79,6 +81,24 @@ class Mute:
 
     def __call__(self, log_mels, pitches=None):
         return [np.zeros(len(mel) * HOP, np.float32) for mel in log_mels]
+
+
+def test_the_flow_head_speaks_alike_and_holds_its_weights_once(tmp_path):
+    from myxtts.inference.synthesizer import Synthesizer
+
+    run = save_phoneme_run(tmp_path / "run", "flow")
+    out = onnx_export.export_onnx(run, tmp_path / "out")
+    exported, ours = SmallVoice.load(out), Synthesizer.load(run, vocoder=Mute())
+    exported.vocoder = Mute()
+    assert compare(exported, ours, sentences(1)[:2]) < CLOSE
+    weights = 4 * ours.model.count_params()
+    assert sum(len(graph) for graph in exported.files.graphs.values()) < 3 * weights
+    config = json.loads((out / CONFIG_FILE).read_text(encoding="utf-8"))
+    del config["files"]["flow.onnx"]  # as exports were written before
+    config["checksum"] = config_checksum(config)
+    (out / CONFIG_FILE).write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(DataError, match="make it anew"):
+        SmallVoice.load(out)
 
 
 @pytest.mark.slow
