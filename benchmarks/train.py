@@ -46,7 +46,7 @@ class Options:
 
     corpus: Path
     rounds: int = 5
-    steps: int = 28  # of every way in every round; in few, what lay in its buffers would count
+    steps: int = 28  # of every way in every round; of fewer, the ways' order was chance's
     stretches: int = 3  # of the run with several buckets
     stretch_steps: int = 72  # the rarest bucket comes a few times, and its first three don't count
     memory_steps: int = 2000
