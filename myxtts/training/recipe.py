@@ -59,7 +59,7 @@ def choose_start(
 
     `given` are the dotted names of the settings that the user chose, and `measure` tells the
     minutes of recordings: it is asked only where they matter, for it looks at every clip. A CPU
-    trains the smallest base voice, for whose next size it would take four times as long.
+    trains the smallest base voice: the next size took it more than twice as long a step.
     """
     asked = None if config.training.init_from is None else str(config.training.init_from)
     if asked not in (None, BASE):
