@@ -82,7 +82,7 @@ def describe_match(
     ]
     if match.grown:
         lines.append(
-            f"  grown from the size {source.model.size}: it says nearly what that said, and can learn"
+            f"  grown from the size {source.model.size}: it says nearly what that one did"
         )
     lines += [f"  new: {name}" for name in match.new if not is_for_training(name)]
     if any(map(is_for_training, match.new)):
