@@ -81,9 +81,7 @@ def describe_match(
         f"({match.share:.0%} of the numbers), {len(match.extended)} extended, {len(match.new)} new"
     ]
     if match.grown:
-        lines.append(
-            f"  grown from the size {source.model.size}: it says nearly what that one did"
-        )
+        lines.append(f"  grown from the size {source.model.size}: it says nearly what that one did")
     lines += [f"  new: {name}" for name in match.new if not is_for_training(name)]
     if any(map(is_for_training, match.new)):
         lines.append("  new: the critic, which only training needs")
