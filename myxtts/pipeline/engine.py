@@ -12,12 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, NoReturn
 
-import tensorflow as tf
-
 from myxtts.errors import ConfigError, StageLostError, StageStalledError
 from myxtts.pipeline import THREAD_PREFIX
 from myxtts.pipeline.alone import AloneTimer
-from myxtts.pipeline.budget import MemoryBudget, batch_bytes
+from myxtts.pipeline.budget import MemoryBudget, batch_bytes, shape_of
 from myxtts.pipeline.budget_check import BudgetCheck
 from myxtts.pipeline.buffers import BoundedBuffer, BufferClosed, EndOfBatches
 from myxtts.pipeline.consumer_clock import CallClock, QueueClock
@@ -303,6 +301,7 @@ class ProducerConsumerPipeline:
                 output=output,
                 meter=self.telemetry.meters[name],
                 on_failure=self._fail,
+                device=self.plan.data_device if name == PROCESS else None,
                 at_end=self._end_source if name == READ else None,
             )
             for name, take, work, output in parts
@@ -336,13 +335,11 @@ class ProducerConsumerPipeline:
         ready, tensors = put_on_device(item.data, device)
         raw_bytes = batch_bytes(tensors) if self.plan.isolated else 0
         if self._process_function is not None:
-            with tf.device(device):
-                result = self._process_function(ready)
-            ready, tensors = put_on_device(result, device)
+            ready, tensors = put_on_device(self._process_function(ready), device)
         wait_for_gpu(tensors, device)
         nbytes = batch_bytes(tensors)
         self._budget.check(raw_bytes, nbytes)
-        shape = " ".join("x".join(map(str, t.shape)) for t in tensors)
+        shape = " ".join("x".join(map(str, shape_of(tensor))) for tensor in tensors)
         return Item(ready, item.state, nbytes, shape)  # a new one: this thread may keep the old
 
     def _transfer(self, item: Item) -> Item:

@@ -8,7 +8,9 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
+
+import tensorflow as tf
 
 from myxtts.pipeline.buffers import BoundedBuffer, BufferClosed, EndOfBatches
 from myxtts.pipeline.telemetry import BUSY, IDLE, WAITING_INPUT, WAITING_ROOM, StageMeter
@@ -38,26 +40,21 @@ class Stage:
         output: BoundedBuffer[Item],
         meter: StageMeter,
         on_failure: Callable[[StageMeter, BaseException], None],
+        device: str | None = None,
         at_end: Callable[[], None] | None = None,
     ) -> None:
         self._take, self._work, self._output = take, work, output
         self.meter = meter
-        self._on_failure, self._at_end = on_failure, at_end
+        self._on_failure, self._device, self._at_end = on_failure, device, at_end
         self._ended = False  # in order: with the items, with the pipeline, or with a failure told
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def _run(self) -> None:
         meter = self.meter
         try:
-            meter.enter(WAITING_ROOM)
-            while True:
-                # Room first: a batch in work already has its place, so memory stays bounded.
-                self._output.reserve()
-                meter.enter(WAITING_INPUT)
-                item = self._take()
-                meter.enter(BUSY)
-                self._output.put(self._work(item))
-                meter.finish_batch(WAITING_ROOM)
+            # Once for the thread: to enter a device takes longer than to place a small batch.
+            with tf.device(self._device):
+                self._work_on_all()
         except EndOfBatches:
             self._output.finish()
         except BufferClosed:
@@ -72,6 +69,18 @@ class Stage:
                 self._at_end()
             except BaseException as error:
                 log.warning("Stage '%s' could not clean up: %r", meter.name, error)
+
+    def _work_on_all(self) -> NoReturn:
+        meter = self.meter
+        meter.enter(WAITING_ROOM)
+        while True:
+            # Room first: a batch in work already has its place, so memory stays bounded.
+            self._output.reserve()
+            meter.enter(WAITING_INPUT)
+            item = self._take()
+            meter.enter(BUSY)
+            self._output.put(self._work(item))
+            meter.finish_batch(WAITING_ROOM)
 
     @property
     def is_lost(self) -> bool:
