@@ -3,9 +3,6 @@
 What is nearest on average to all the ways of saying a thing is none of them but their blur, and
 the mel error alone rewards it. The critic learns to see the blur while the model learns to draw
 what the critic takes for a recording: both in one step of one optimiser. Only training needs it.
-
-It is shown what was to be drawn, the token's mean spectrum and the pitch's harmonics, and it knows
-each band from the others: what looks like speech somewhere is not what belongs there.
 """
 
 from __future__ import annotations
@@ -15,11 +12,8 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from myxtts.features.audio import NUM_MELS
-
 WIDTHS = (16, 32, 64, 64)
 KERNEL, STRIDE = 3, 2
-INPUTS = 3  # the mel, the mean of its token, the harmonics of its pitch
 LEAK = 0.2
 FEATURES = 2.0  # how much likeness in a layer counts, against the verdict
 
@@ -38,7 +32,7 @@ class Critic(keras.layers.Layer):
     def build(self, _shape: Any) -> None:
         """Make the weights."""
         self.kernels, self.biases = [], []
-        for number, (before, after) in enumerate(zip((INPUTS, *WIDTHS), (*WIDTHS, 1), strict=True)):
+        for number, (before, after) in enumerate(zip((1, *WIDTHS), (*WIDTHS, 1), strict=True)):
             self.kernels.append(
                 self.add_weight(
                     name=f"kernel_{chr(ord('a') + number)}",
@@ -48,18 +42,14 @@ class Critic(keras.layers.Layer):
             )
             self.biases.append(
                 self.add_weight(
-                    name=f"bias_{chr(ord('a') + number)}",
-                    shape=[after] if number else [NUM_MELS // STRIDE, after],
-                    initializer="zeros",
+                    name=f"bias_{chr(ord('a') + number)}", shape=[after], initializer="zeros"
                 )
             )
 
-    def call(
-        self, mels: tf.Tensor, asked: list[tf.Tensor], mask: tf.Tensor, *, frozen: bool = False
-    ) -> Seen:
-        """Look at mels [B, F, M] beside what was asked for; frozen, it does not learn from it."""
+    def call(self, mels: tf.Tensor, mask: tf.Tensor, *, frozen: bool = False) -> Seen:
+        """Look at mels [B, F, M]; frozen, the critic does not learn from it."""
         features, masks = [], []
-        seen = tf.stack([mels, *asked], axis=-1)
+        seen = mels[..., None]
         for number, weights in enumerate(zip(self.kernels, self.biases, strict=True)):
             kernel, bias = (
                 tf.stop_gradient(tf.convert_to_tensor(w)) if frozen else w for w in weights
@@ -78,23 +68,16 @@ class Critic(keras.layers.Layer):
 
 
 def critic_errors(
-    critic: Critic,
-    recorded: tf.Tensor,
-    drawn: tf.Tensor,
-    mask: tf.Tensor,
-    *,
-    mean: tf.Tensor,
-    harmonics: tf.Tensor,
+    critic: Critic, recorded: tf.Tensor, drawn: tf.Tensor, mask: tf.Tensor
 ) -> dict[str, tf.Tensor]:
     """For each clip [B]: how wrong the critic is, and how unlike a recording the drawn mel looks.
 
     Unlike in what the critic says of it, and in all that it sees on the way there.
     """
-    asked = [tf.stop_gradient(mean) * mask, harmonics * mask]
-    judged = [critic(mels, asked, mask) for mels in (recorded, tf.stop_gradient(drawn))]
+    judged = [critic(mels, mask) for mels in (recorded, tf.stop_gradient(drawn))]
     real, last = judged[0], judged[0].masks[-1]
     wrong = tf.square(real.verdicts - 1.0) + tf.square(judged[1].verdicts)
-    seen = critic(drawn, asked, mask, frozen=True)
+    seen = critic(drawn, mask, frozen=True)
     unlike = _mean(tf.square(seen.verdicts - 1.0), last)
     for ours, theirs, where in zip(seen.features, real.features, real.masks, strict=True):
         apart = tf.abs(ours - tf.stop_gradient(theirs))

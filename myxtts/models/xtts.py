@@ -134,14 +134,7 @@ class XTTS(keras.Model):
             "voicing": _per_clip(voicing_error, frame_mask[..., 0]),
         }
         if self.sharpness and training:
-            errors |= critic_errors(
-                self.critic,
-                mels,
-                drawn * frame_mask,
-                frame_mask,
-                mean=spread(text.means, alignment),
-                harmonics=harmonic_template(pitch),
-            )
+            errors |= critic_errors(self.critic, mels, drawn * frame_mask, frame_mask)
         # A masked row, or one with fewer frames than tokens, has no path and no say.
         tokens, spoken = (
             tf.cast(batch[name], tf.float32) for name in ("token_lengths", "mel_lengths")

@@ -18,7 +18,7 @@ FLOAT = 4  # bytes
 KERNEL, LATENTS, TIME_FEATURES = 5, 32, 16
 PREDICTOR_BLOCKS = 2
 PLACE_FEATURES = 4
-CRITIC_INPUTS, CRITIC_WIDTHS = 3, (16, 32, 64, 64)
+CRITIC_WIDTHS = (16, 32, 64, 64)
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def count_parameters(model: ModelConfig, *, critic: bool = False) -> int:
             _norm(decoder) + _dense(decoder, NUM_MELS),
             _dense(TIME_FEATURES, voice) if flow else 0,
             _reference(voice),
-            _critic() if critic else 0,
+            sum(_dense(9 * a, b) for a, b in pairwise((1, *CRITIC_WIDTHS, 1))) if critic else 0,
         )
     )
 
@@ -85,12 +85,6 @@ def _attention(width: int, heads: int = 2) -> int:
 def _predictor(inputs: int, width: int, voice: int, *, outputs: int) -> int:
     blocks = PREDICTOR_BLOCKS * _film_block(width, voice)
     return _dense(inputs, width) + blocks + _norm(width) + _dense(width, outputs)
-
-
-def _critic() -> int:
-    bias_of_bands = (NUM_MELS // 2 - 1) * CRITIC_WIDTHS[0]  # its first layer has one for each
-    layers = pairwise((CRITIC_INPUTS, *CRITIC_WIDTHS, 1))
-    return bias_of_bands + sum(_dense(9 * a, b) for a, b in layers)
 
 
 def _reference(voice: int) -> int:
