@@ -14,6 +14,7 @@ import numpy as np
 import psutil
 
 from myxtts.pipeline import ProducerConsumerPipeline, configure_devices
+from myxtts.pipeline.devices import DevicePlan
 from myxtts.pipeline.telemetry import BUSY, STAGES, WAITING_INPUT, WAITING_ROOM, Telemetry
 
 BATCHES = 20_000
@@ -55,22 +56,38 @@ def handover_us() -> float:
     return (time.perf_counter() - began) / rounds / 2 * 1e6
 
 
-def main() -> None:
-    plan = configure_devices(simulate=True)
+def pass_batches(plan: DevicePlan, count: int) -> tuple[float, float]:
+    """Microseconds a batch, and by how many MB the process grew after the first tenth."""
     batch = {"features": np.zeros([16, 80], np.float32), "lengths": np.zeros([16], np.int32)}
-    process, threads = psutil.Process(), threading.active_count()
-    rss = 0
+    process, rss = psutil.Process(), 0
     with ProducerConsumerPipeline(
-        (batch for _ in range(BATCHES)), plan=plan, process=lambda b: b
+        (batch for _ in range(count)), plan=plan, process=lambda b: b
     ) as batches:
         began = time.perf_counter()
         for number, _ in enumerate(batches):
-            if number == BATCHES // 10:
+            if number == count // 10:
                 gc.collect()
                 rss = process.memory_info().rss
-        overhead_us = (time.perf_counter() - began) / BATCHES * 1e6
+        taken = time.perf_counter() - began
     gc.collect()
-    growth_mb = (process.memory_info().rss - rss) / 2**20
+    return taken / count * 1e6, (process.memory_info().rss - rss) / 2**20
+
+
+def show_the_machines_share(plan: DevicePlan) -> None:
+    """The same on one core, where no thread moves, and what it takes to wake one."""
+    if hasattr(os, "sched_setaffinity"):  # Linux; threads inherit it
+        cores = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(cores)})
+        one_core_us, _ = pass_batches(plan, BATCHES // 4)
+        os.sched_setaffinity(0, cores)
+        print(f"{'(the same, all on one core)':38s} {one_core_us:8.1f} µs a batch")
+    print(f"{'(to wake a thread, on this machine)':38s} {handover_us():8.1f} µs")
+
+
+def main() -> None:
+    plan = configure_devices(simulate=True)
+    threads = threading.active_count()
+    overhead_us, growth_mb = pass_batches(plan, BATCHES)
     left = threading.active_count() - threads
     rows = (
         ("engine overhead with trivial stages", overhead_us, OVERHEAD_BAR_US, "µs a batch"),
@@ -80,7 +97,7 @@ def main() -> None:
     )
     for name, value, bar, unit in rows:
         print(f"{name:38s} {value:8.1f} {unit:11s} (bar {bar}) {'ok' if value <= bar else 'OVER'}")
-    print(f"{'(to wake a thread, on this machine)':38s} {handover_us():8.1f} µs")
+    show_the_machines_share(plan)
     sys.exit(any(value > bar for _, value, bar, _ in rows))
 
 
