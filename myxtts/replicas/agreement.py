@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,7 @@ import numpy as np
 from myxtts import __version__
 from myxtts.config.commands import settings
 from myxtts.config.config import XTTSConfig
-from myxtts.errors import ReplicaError
+from myxtts.errors import ReplicaError, ReplicaLostError
 from myxtts.replicas.transport import Transport
 
 # What each machine may have as it likes: where things are, how they are read, and what only
@@ -60,6 +61,7 @@ def check_agreement(transport: Transport, facts: Mapping[str, str], *, remedy: s
     known = transport.gather(mine)
     if len({tuple(row) for row in known.tolist()}) > 1:
         others = [r for r, row in enumerate(known) if (row != known[0]).any()]
+        _let_all_know(transport)
         raise ReplicaError(
             f"{transport.cluster.names(others)} knows other settings than replica 0.",
             "install the same version of MyXTTS on every machine",
@@ -67,7 +69,17 @@ def check_agreement(transport: Transport, facts: Mapping[str, str], *, remedy: s
     told = transport.gather(np.array([_number(facts[name]) for name in names], np.int64))
     problems = list(_differences(transport, names, told, facts))
     if problems:
+        _let_all_know(transport)
         raise ReplicaError(" ".join(problems), remedy)
+
+
+def _let_all_know(transport: Transport) -> None:
+    """Wait until all have the answer: one that leaves at once breaks the sum of those still at it.
+
+    They would say that it is gone, instead of why.
+    """
+    with contextlib.suppress(ReplicaLostError):  # now it may leave
+        transport.sum(np.zeros([1], np.int64))
 
 
 def _differences(
