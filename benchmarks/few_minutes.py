@@ -43,7 +43,7 @@ from myxtts.data.manifests import read_manifest
 from myxtts.data.waves import decode
 from myxtts.errors import MyXTTSError
 from myxtts.features.audio import SAMPLE_RATE
-from myxtts.training.recipe import SHARPNESS, choose_recipe
+from myxtts.training.recipe import SHARPNESS, SPEED, choose_recipe
 
 HELD_OUT = 16  # clips at the end of the list
 REFERENCES = 3
@@ -86,7 +86,13 @@ def settings(data: Path, run: Path, *, start: str, minutes: float) -> XTTSConfig
     from_voice = start != NOTHING
     return XTTSConfig(
         model=ModelConfig(size="tiny"),
-        data=DataConfig(train_data=data, cache="memory", batch_frames=4096, max_buckets=2),
+        data=DataConfig(
+            train_data=data,
+            cache="memory",
+            batch_frames=4096,
+            max_buckets=2,
+            augment_speed=SPEED if from_voice else 0.0,
+        ),
         training=TrainingConfig(
             checkpoint_dir=run,
             max_steps=2000,  # until the rate is known

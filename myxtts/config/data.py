@@ -167,6 +167,18 @@ class DataConfig(Settings):
         "این، اجرا با یک چک‌پوینت متوقف می‌شود.",
         le=1,
     )
+    augment_speed: NonNegativeFloat = setting(
+        0.0,
+        "Each clip is played faster or slower, with its reference, by up to this share (0.15 is "
+        "15 %), as other speakers would sound: little data is then not learnt by heart. Chosen "
+        "for voices that start from the base voice; 0 for none.",
+        fa="هر قطعه همراه با صدای مرجعش تا این سهم (۰٫۱۵ یعنی ۱۵٪) تندتر یا کندتر پخش می‌شود، گویی "
+        "گوینده‌های دیگری حرف می‌زنند: تا دادهٔ کم از بر نشود. برای صداهایی که از صدای پایه آغاز "
+        "می‌کنند خودکار انتخاب می‌شود؛ ۰ یعنی هیچ.",
+        flag="--augment-speed",
+        group="Training",
+        le=0.5,
+    )
     augment_gain_db: NonNegativeFloat = setting(
         0.0,
         "Each clip and reference is made louder or softer by up to this; 0 for none.",
