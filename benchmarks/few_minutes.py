@@ -43,7 +43,7 @@ from myxtts.data.manifests import read_manifest
 from myxtts.data.waves import decode
 from myxtts.errors import MyXTTSError
 from myxtts.features.audio import SAMPLE_RATE
-from myxtts.training.recipe import SHARPNESS, SPEED, choose_recipe
+from myxtts.training.recipe import DROPOUT, SHARPNESS, SPEED, choose_recipe
 
 HELD_OUT = 16  # clips at the end of the list
 REFERENCES = 3
@@ -98,6 +98,7 @@ def settings(data: Path, run: Path, *, start: str, minutes: float) -> XTTSConfig
             max_steps=2000,  # until the rate is known
             learning_rate=choose_recipe(minutes).learning_rate if from_voice else 2e-3,
             sharpness=SHARPNESS if from_voice else 0.0,
+            dropout=DROPOUT if from_voice else 0.0,
             warmup_steps=50,
             ema_decay=0.995,
             validation_steps=100_000,

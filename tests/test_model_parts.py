@@ -13,7 +13,7 @@ from myxtts.features.mels import mel_matrix
 from myxtts.models.alignment import alignment_from_durations, places_in_tokens, search_alignment
 from myxtts.models.harmonics import REFERENCE_PITCH, harmonic_template
 from myxtts.models.layers import Conv
-from myxtts.models.noise import clip_keys, normal, uniform
+from myxtts.models.noise import Dropout, clip_keys, normal, uniform
 from myxtts.models.reference import ReferenceEncoder
 
 
@@ -36,6 +36,20 @@ def test_noise_belongs_to_the_clip_and_is_normal():
     assert flat.min() > 0
     assert flat.max() < 1
     assert np.abs(np.histogram(flat, 10, (0, 1))[0] / flat.size - 0.1).max() < 0.005
+
+
+def test_dropout_leaves_out_a_share_which_belongs_to_the_clip_and_differs_by_layer():
+    keys = clip_keys(tf.constant([1, 2]), 5, tf.constant([[1, 2], [3, 4]]), tf.constant([2, 2]))
+    x = tf.random.stateless_normal([2, 300, 40], [0, 0]) + 5.0
+    drop = Dropout(keys, 0.2)
+    first, second = drop(x).numpy(), drop(x).numpy()
+    left_out = first == 0.0
+    assert left_out.mean() == pytest.approx(0.2, abs=0.01)
+    np.testing.assert_allclose(first[~left_out], x.numpy()[~left_out] / 0.8, rtol=1e-5)
+    assert np.mean(left_out & (second == 0.0)) == pytest.approx(0.04, abs=0.01)
+    assert np.mean(left_out[0] & left_out[1]) == pytest.approx(0.04, abs=0.01)
+    alone = Dropout(keys[1:], 0.2)(x[1:, :100]).numpy()  # another batch, padded otherwise
+    np.testing.assert_array_equal(alone[0], first[1, :100])
 
 
 def best_path(likelihood):

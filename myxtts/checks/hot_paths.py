@@ -71,7 +71,8 @@ def data_paths() -> tuple[list[HotPath], Spec]:
 def model_paths(variant: Variant, batch: Spec) -> Iterator[HotPath]:
     """What happens to a model: it is trained, measured, and speaks."""
     size = ModelConfig(size=variant.size, decoder_head=variant.head)
-    model = make_model(size, policy=variant.policy, sharpness=0.1 if variant.critic else 0.0)
+    training = {"sharpness": 0.1, "dropout": 0.1} if variant.critic else {}
+    model = make_model(size, policy=variant.policy, **training)
     model.in_blocks = True  # as it would be on a GPU
     with tf.device(HOST):
         schedule = WarmUpCosine(1e-3, warm_up_steps=100, total_steps=1000)

@@ -86,6 +86,16 @@ class TrainingConfig(PresetSettings):
         group="Training",
         le=100,
     )
+    dropout: NonNegativeFloat = setting(
+        0.0,
+        "Share of the numbers between the network's layers that is left out while it trains "
+        "(0.1 is 10 %), so that little data is not learnt by heart; 0 for none.",
+        fa="سهمی از عددهای میان لایه‌های شبکه که هنگام آموزش کنار گذاشته می‌شود (۰٫۱ یعنی ۱۰٪)، تا "
+        "دادهٔ کم از بر نشود؛ ۰ یعنی هیچ.",
+        flag="--dropout",
+        group="Training",
+        le=0.9,
+    )
     seed: NonNegativeInt = setting(
         0,
         "Seed of the weights and of the order of clips.",

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.features.audio import NUM_MELS
-from myxtts.models.layers import Composite, Dense, FilmBlock
+from myxtts.models.layers import Composite, Dense, Drop, FilmBlock
 
 DILATIONS = (1, 2, 4)
 
@@ -34,14 +34,19 @@ class Decoder(Composite):
         self.out = Dense(NUM_MELS, dtype="float32", kernel_initializer="zeros", name="out")
 
     def call(
-        self, frames: tf.Tensor, voice: tf.Tensor, mask: tf.Tensor, time: tf.Tensor | None = None
+        self,
+        frames: tf.Tensor,
+        voice: tf.Tensor,
+        mask: tf.Tensor,
+        time: tf.Tensor | None = None,
+        drop: Drop = None,
     ) -> tf.Tensor:
         """[B, F, C] to [B, F, M]; `time` [B] is the flow's, from 0 (noise) to 1 (mel)."""
         if time is not None:
             voice = voice + tf.cast(self.time(_time_features(time)), voice.dtype)
         x = self.project(frames)
         for block in self.blocks:
-            x = block(x, voice, mask)
+            x = block(x, voice, mask, drop=drop)
         return self.out(self.norm(x)) * mask
 
 

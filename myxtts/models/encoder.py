@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from myxtts.models.layers import Composite, FilmBlock, Lookup, SelfAttention
+from myxtts.models.layers import Composite, Drop, FilmBlock, Lookup, SelfAttention
 
 
 class TextEncoder(Composite):
@@ -28,13 +28,18 @@ class TextEncoder(Composite):
         self.norm = keras.layers.LayerNormalization(epsilon=1e-5, name="norm")
 
     def call(
-        self, tokens: tf.Tensor, languages: tf.Tensor, voice: tf.Tensor, mask: tf.Tensor
+        self,
+        tokens: tf.Tensor,
+        languages: tf.Tensor,
+        voice: tf.Tensor,
+        mask: tf.Tensor,
+        drop: Drop = None,
     ) -> tf.Tensor:
         """Symbol ids [B, T] and language ids [B] to [B, T, C]."""
         x = self.symbols(tokens) + self.languages(languages)[:, None, :]
         for block in self.first:
-            x = block(x, voice, mask)
+            x = block(x, voice, mask, drop=drop)
         x = self.attention(x, mask)
         for block in self.second:
-            x = block(x, voice, mask)
+            x = block(x, voice, mask, drop=drop)
         return self.norm(x) * tf.cast(mask, x.dtype)

@@ -7,10 +7,13 @@ Positions and lengths are compared as floats: on a GPU the host computes whole n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
+
+Drop = Callable[[tf.Tensor], tf.Tensor] | None  # leaves out numbers [B, L, C] while it is trained
 
 
 class Composite(keras.layers.Layer):
@@ -113,11 +116,12 @@ class FilmBlock(Composite):
         self.film = Dense(2 * width, kernel_initializer="zeros", name="film")
         self.conv = Conv(width, dilation=dilation, name="conv")
 
-    def call(self, x: tf.Tensor, voice: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    def call(self, x: tf.Tensor, voice: tf.Tensor, mask: tf.Tensor, drop: Drop = None) -> tf.Tensor:
         """[B, L, C] with the voice [B, D]; the same shape."""
         scale, shift = tf.split(self.film(voice)[:, None, :], 2, axis=-1)
         modulated = (self.norm(x) * (1.0 + scale) + shift) * tf.cast(mask, x.dtype)
-        return x + tf.nn.silu(self.conv(modulated))
+        added = tf.nn.silu(self.conv(modulated))
+        return x + (added if drop is None else drop(added))
 
 
 class SelfAttention(Composite):

@@ -11,6 +11,8 @@ import tensorflow as tf
 
 from myxtts.models.layers import counted, size_of
 
+DROPOUT_SALT = 16  # and those behind it, one for each layer
+
 
 def clip_keys(
     seed: tf.Tensor, step: tf.Tensor, tokens: tf.Tensor, token_lengths: tf.Tensor
@@ -45,6 +47,25 @@ def normal(keys: tf.Tensor, size: int | tf.Tensor, *, salt: int) -> tf.Tensor:
     angle = uniform(keys, size, salt=salt) * np.float32(2.0 * np.pi)
     radius = tf.sqrt(-2.0 * tf.math.log(uniform(keys, size, salt=salt + 128)))
     return radius * tf.cos(angle)
+
+
+class Dropout:
+    """Leaves out a share of the numbers it is given, others in every call, and scales the rest.
+
+    What a model must say without any of its numbers it does not learn by heart.
+    """
+
+    def __init__(self, keys: tf.Tensor, share: float) -> None:
+        self._keys, self._share = keys, share
+        self._salt = DROPOUT_SALT
+
+    def __call__(self, x: tf.Tensor) -> tf.Tensor:
+        """[B, L, C] to the same."""
+        length, width = size_of(x, 1), x.shape[2]
+        drawn = uniform(self._keys, length * width, salt=self._salt)
+        self._salt += 1  # counted while TensorFlow traces, so the same in every step
+        kept = tf.reshape(drawn, [-1, length, width]) >= self._share
+        return tf.where(kept, x * (1.0 / (1.0 - self._share)), 0.0)
 
 
 def _scramble(x: tf.Tensor) -> tf.Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from myxtts.models.layers import Composite, Dense, FilmBlock
+from myxtts.models.layers import Composite, Dense, Drop, FilmBlock
 
 
 class Predictor(Composite):
@@ -20,9 +20,9 @@ class Predictor(Composite):
         self.norm = keras.layers.LayerNormalization(epsilon=1e-5, name="norm")
         self.out = Dense(outputs, dtype="float32", name="out")
 
-    def call(self, x: tf.Tensor, voice: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    def call(self, x: tf.Tensor, voice: tf.Tensor, mask: tf.Tensor, drop: Drop = None) -> tf.Tensor:
         """Predict from the hidden states and the voice."""
         x = self.project(x)
         for block in self.blocks:
-            x = block(x, voice, mask)
+            x = block(x, voice, mask, drop=drop)
         return self.out(self.norm(x))

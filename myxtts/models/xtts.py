@@ -30,9 +30,9 @@ from myxtts.models.critic import Critic, critic_errors
 from myxtts.models.decoder import Decoder
 from myxtts.models.encoder import TextEncoder
 from myxtts.models.harmonics import harmonic_template
-from myxtts.models.layers import Dense, length_mask, size_of
+from myxtts.models.layers import Dense, Drop, length_mask, size_of
 from myxtts.models.mels import denormalize, normalize
-from myxtts.models.noise import clip_keys, normal, seed_key, uniform
+from myxtts.models.noise import Dropout, clip_keys, normal, seed_key, uniform
 from myxtts.models.predictors import Predictor
 from myxtts.models.reference import ReferenceEncoder, Voice
 from myxtts.text.languages import LANGUAGES
@@ -51,6 +51,7 @@ class Text(NamedTuple):
     hidden: tf.Tensor
     means: tf.Tensor
     mask: tf.Tensor
+    drop: Drop = None  # in training, for every block that works on it
 
 
 class Layout(NamedTuple):
@@ -65,9 +66,11 @@ class Layout(NamedTuple):
 class XTTS(keras.Model):
     """The voice model. Every weight exists when it has been made."""
 
-    def __init__(self, config: ModelConfig, *, sharpness: float = 0.0, **model: Any) -> None:
+    def __init__(
+        self, config: ModelConfig, *, sharpness: float = 0.0, dropout: float = 0.0, **model: Any
+    ) -> None:
         super().__init__(name="xtts", **model)
-        self.config = config
+        self.config, self.dropout = config, dropout
         self.in_blocks: bool | None = None  # how the alignment is searched: as suits its device
         encoder, decoder, voice = config.encoder_dim, config.decoder_dim, config.voice_dim
         self.reference = ReferenceEncoder(voice, name="reference")
@@ -116,7 +119,7 @@ class XTTS(keras.Model):
         pitch = tf.where(batch["voiced"], batch["pitch"], 0.0) * frame_mask[..., 0]
         frames = self._frames(text, alignment, pitch)
         if self.config.decoder_head == "flow":
-            mel_error = self._flow_error(frames, voice, mels, frame_mask, keys)
+            mel_error = self._flow_error(frames, text, voice, mels, frame_mask, keys)
         else:
             drawn = self._decode(text, alignment, frames, voice, frame_mask)
             off = drawn - mels
@@ -165,7 +168,8 @@ class XTTS(keras.Model):
             batch["reference_pitch"],
             keys,
         )
-        text = self._encode(batch["tokens"], token_lengths, batch["languages"], voice)
+        drop = Dropout(keys, self.dropout) if keys is not None and self.dropout else None
+        text = self._encode(batch["tokens"], token_lengths, batch["languages"], voice, drop)
         prior = diagonal_prior(size_of(mels, 1), size_of(text.means, 1), mel_lengths, token_lengths)
         fading = tf.maximum(0.0, 1.0 - tf.cast(step, tf.float32) / PRIOR_STEPS)
         likelihood = log_likelihood(text.means, mels) + PRIOR_STRENGTH * fading * prior
@@ -189,13 +193,19 @@ class XTTS(keras.Model):
         )
 
     def _flow_error(
-        self, frames: tf.Tensor, voice: Voice, mels: tf.Tensor, mask: tf.Tensor, keys: tf.Tensor
+        self,
+        frames: tf.Tensor,
+        text: Text,
+        voice: Voice,
+        mels: tf.Tensor,
+        mask: tf.Tensor,
+        keys: tf.Tensor,
     ) -> tf.Tensor:
         """Squared error of the velocity at a random time between noise and mel."""
         time = uniform(keys, 1, salt=3)[:, 0]
         noise = _noise(keys, mask)
         mixed = noise + time[:, None, None] * (mels - noise)
-        velocity = self.velocity(frames, voice.vector, mask, mixed, time)
+        velocity = self.velocity(frames, voice.vector, mask, mixed, time, text.drop)
         return tf.square(velocity - (mels - noise))
 
     # -- speaking --
@@ -304,9 +314,10 @@ class XTTS(keras.Model):
         mask: tf.Tensor,
         mels: tf.Tensor,
         time: tf.Tensor,
+        drop: Drop = None,
     ) -> tf.Tensor:
         """Where the flow goes from mels at a time [B] between noise (0) and speech (1)."""
-        return self.decoder(_join(frames, mels), vector, mask, time)
+        return self.decoder(_join(frames, mels), vector, mask, time, drop=drop)
 
     # -- what both share --
 
@@ -315,23 +326,29 @@ class XTTS(keras.Model):
         return "GPU" in self.means.kernel.value.device
 
     def _encode(
-        self, tokens: tf.Tensor, lengths: tf.Tensor, languages: tf.Tensor, voice: Voice
+        self,
+        tokens: tf.Tensor,
+        lengths: tf.Tensor,
+        languages: tf.Tensor,
+        voice: Voice,
+        drop: Drop = None,
     ) -> Text:
         mask = length_mask(lengths, size_of(tokens, 1))
-        hidden = self.encoder(tokens, languages, voice.vector, mask)
-        return Text(hidden, self.means(hidden) * mask, mask)
+        hidden = self.encoder(tokens, languages, voice.vector, mask, drop=drop)
+        return Text(hidden, self.means(hidden) * mask, mask, drop)
 
     def _log_durations(self, text: Text, voice: Voice) -> tf.Tensor:
         # Cut off: durations must not pull the text into saying less than it could.
         hidden, vector = tf.stop_gradient(text.hidden), tf.stop_gradient(voice.vector)
-        return self.duration(hidden, vector, text.mask)[..., 0]
+        return self.duration(hidden, vector, text.mask, drop=text.drop)[..., 0]
 
     def _predict_pitch(
         self, text: Text, alignment: tf.Tensor, voice: Voice, mask: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Pitch relative to the voice's median, in units of PITCH_SCALE, and voicing, as logits."""
         seen = _join(spread(text.hidden, alignment), places_in_tokens(alignment))
-        relative, voicing = tf.unstack(self.pitch(seen, voice.vector, mask), axis=-1)
+        moves = self.pitch(seen, voice.vector, mask, drop=text.drop)
+        relative, voicing = tf.unstack(moves, axis=-1)
         return relative, voicing
 
     def _frames(self, text: Text, alignment: tf.Tensor, pitch: tf.Tensor) -> tf.Tensor:
@@ -348,7 +365,8 @@ class XTTS(keras.Model):
     def _decode(
         self, text: Text, alignment: tf.Tensor, frames: tf.Tensor, voice: Voice, mask: tf.Tensor
     ) -> tf.Tensor:
-        return spread(text.means, alignment) + self.decoder(frames, voice.vector, mask)
+        drawn = self.decoder(frames, voice.vector, mask, drop=text.drop)
+        return spread(text.means, alignment) + drawn
 
 
 def _join(*parts: tf.Tensor) -> tf.Tensor:

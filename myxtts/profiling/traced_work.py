@@ -70,10 +70,10 @@ def ready_batch_spec(stage: Any) -> Spec:
     return {name: tf.TensorSpec(tensor.shape, tensor.dtype, name) for name, tensor in made}
 
 
-def make_model(config: ModelConfig, *, policy: str = "float32", sharpness: float = 0.0) -> XTTS:
-    """The model as the trainer makes it, on the host."""
+def make_model(config: ModelConfig, *, policy: str = "float32", **training: float) -> XTTS:
+    """The model as the trainer makes it, on the host; `sharpness` and `dropout` as its settings."""
     with made_with(policy), tf.device(HOST):
-        return XTTS(config, sharpness=sharpness)
+        return XTTS(config, **training)
 
 
 def make_step(

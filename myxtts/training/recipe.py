@@ -16,6 +16,7 @@ from myxtts.config.presets import MODEL_SIZES
 
 SHARPNESS = 0.2  # from 0.1 to 0.5 it makes no difference that DNSMOS or the recogniser hears
 SPEED = 0.17  # how much faster or slower clips are played, so that they are not learnt by heart
+DROPOUT = 0.1
 MOST_MINUTES = 60.0  # of data that a voice starts from the base voice with, unasked
 
 
@@ -46,6 +47,7 @@ CHOSEN = (
     "training.warmup_steps",
     "training.ema_decay",
     "training.sharpness",
+    "training.dropout",
 )
 
 
@@ -138,6 +140,9 @@ def _apply(config: XTTSConfig, recipe: Recipe, given: Collection[str]) -> list[s
     if "training.sharpness" not in given and config.model.decoder_head == "regression":
         config.training.sharpness = SHARPNESS
         said.append(f"a critic that keeps speech sharp, of weight {SHARPNESS:g} (--sharpness)")
+    if "training.dropout" not in given:
+        config.training.dropout = DROPOUT
+        said.append(f"a dropout of {DROPOUT:g} (--dropout)")
     if "data.augment_speed" not in given:
         config.data.augment_speed = SPEED
         said.append(f"clips played up to {SPEED:.0%} faster or slower (--augment-speed)")
