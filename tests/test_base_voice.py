@@ -169,7 +169,10 @@ def test_minutes_of_recordings_start_from_it_in_its_size_with_a_recipe():
     assert settings.model.voice_dim == MODEL_SIZES["tiny"]["voice_dim"]
     assert settings.training.max_steps == recipe.steps
     assert settings.training.learning_rate == recipe.learning_rate
-    assert "--max-steps" in said[1]
+    assert settings.training.dropout > 0
+    assert settings.data.augment_speed > 0
+    for flag in ("--max-steps", "--lr", "--sharpness", "--dropout", "--augment-speed"):
+        assert flag in said[1]
 
 
 def test_a_gpu_trains_the_largest_there_is_and_a_cpu_the_smallest():
@@ -190,7 +193,7 @@ def test_what_was_chosen_is_left_alone():
         model={"size": "tiny"}, training={"epochs": 3, "learning_rate": 0.002, "ema_decay": 0.9}
     )
     given = ["model.size", "training.epochs", "training.learning_rate"]
-    given += ["training.ema_decay", "training.sharpness"]
+    given += ["training.ema_decay", "training.sharpness", "training.dropout", "data.augment_speed"]
     assert len(choose_start(settings, given=given, measure=lambda: 600.0, has_gpu=False)) == 1
     assert settings.training.max_steps is None
     assert (settings.training.learning_rate, settings.training.ema_decay) == (0.002, 0.9)

@@ -23,6 +23,7 @@ app = typer.Typer(
 
 STEPS = {"tiny": 9000, "small": 20_000, "normal": 60_000, "big": 100_000}
 BATCH_FRAMES = 4096  # as many as 16 sentences of three seconds
+AUGMENT_SPEED, DROPOUT = 0.12, 0.05  # so that speakers are many, and none is learnt by heart
 
 
 @app.command()
@@ -138,6 +139,7 @@ def base_config(
             batch_frames=BATCH_FRAMES,
             max_buckets=4,
             cache="memory",
+            augment_speed=AUGMENT_SPEED,
             stall_timeout=86_400,  # hours in the background, where it may be paused for a while
         ),
         training=TrainingConfig(
@@ -147,6 +149,7 @@ def base_config(
             warmup_steps=300 if init_from is None else 50,
             init_from=init_from,
             sharpness=sharpness,
+            dropout=DROPOUT,
             ema_decay=0.999,
             seed=seed,
             checkpoint_steps=500,

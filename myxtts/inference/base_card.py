@@ -48,6 +48,8 @@ def make_card(made: Path, *, numbers: Path | None, notes: Sequence[str]) -> dict
             "corpus": facts["settings"],
             "after_steps": 0 if begun is None else load_voice(begun).step,
             "sharpness": config["training"].get("sharpness", 0.0),
+            "dropout": config["training"].get("dropout", 0.0),
+            "augment_speed": config["data"].get("augment_speed", 0.0),
             "seed": config["training"]["seed"],
             "learning_rate": config["training"]["learning_rate"],
             "batch_frames": config["data"]["batch_frames"],

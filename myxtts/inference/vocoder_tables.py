@@ -21,10 +21,12 @@ OVERLAP = FFT // HOP
 INNER_FFT = FFT * 3 // 4
 INNER_BINS = INNER_FFT // 2 + 1
 INNER_HOP = INNER_FFT // OVERLAP
-# The share of the buzz in a voiced frame: all of it up to 3 kHz, 0.2 from 6 kHz on.
-LOW_PITCH, HIGH_PITCH = 110.0, 170.0  # Hz between which a mel begins to show harmonics
+# Of lower voices a model's mel holds no more than a whisper, and the buzz has all the harmonics;
+# higher ones, people's from 100 Hz on too, sound better with what their mel shows of them.
+LOW_PITCH, HIGH_PITCH = 80.0, 100.0  # Hz
 NARROW_BANDS = 34
-BREATH_BINS = ((3000 * FFT // SAMPLE_RATE, 6000 * FFT // SAMPLE_RATE), (0.95, 0.2))
+# The share of the buzz in a voiced frame: nearly all of it up to 4 kHz, half of it from 8 kHz on.
+BREATH_BINS = ((4000 * FFT // SAMPLE_RATE, 8000 * FFT // SAMPLE_RATE), (0.95, 0.5))
 
 ROUNDS = 24  # more are no better by PESQ or DNSMOS on human speech: 24 3.47, 32 3.48, 16 3.42
 INVERSION_ROUNDS = 10  # of mel to linear; 20 are better by less than 0.03 dB
