@@ -127,6 +127,27 @@ def test_another_plan_shares_what_was_read(table, cache):
     assert len(first) == len(plan_of(table))
 
 
+def test_speeds_are_a_batchs_own_whoever_reads_it_and_change_nothing_else(table):
+    plan, varied = plan_of(table), {"augment_speed": 0.2}
+    made = HostBatches(table, plan, cache="memory", **varied)
+    batches = list(made)
+    assert as_bytes(HostBatches(table, plan, **varied)) == as_bytes(batches)
+    assert as_bytes(HostBatches(table, plan, use_tf=False, **varied)) == as_bytes(batches)
+    plain = list(HostBatches(table, plan))
+    assert as_bytes(made.for_plan(plan, use_tf=False)) == as_bytes(plain)  # as validation is
+    drawn = np.concatenate([batch["speeds"] for batch in batches])
+    assert len(set(drawn)) > len(drawn) / 2
+    for batch, unvaried in zip(batches, plain, strict=True):
+        for name in ("waves", "references", "tokens", "seed"):
+            np.testing.assert_array_equal(batch[name], unvaried[name])
+        for name in ("wave_lengths", "reference_lengths"):
+            expected = np.minimum(
+                np.asarray(unvaried[name]) / batch["speeds"],
+                batch["waves" if name == "wave_lengths" else "references"].shape[1],
+            )
+            np.testing.assert_allclose(batch[name], expected, atol=1)
+
+
 @pytest.mark.parametrize("cache", [None, "disk"])
 def test_resuming_in_the_middle_gives_the_same_batches(table, cache):
     plan = plan_of(table)

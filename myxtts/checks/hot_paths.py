@@ -59,10 +59,18 @@ def data_paths() -> tuple[list[HotPath], Spec]:
     stage = make_device_stage(on_gpu=True).get_concrete_function(host)
     ready = ready_batch_spec(stage)
     compiled = make_device_stage(jit_compile=True, on_gpu=True).get_concrete_function(host)
+    # As little data is prepared: the same, behind clips played faster and slower.
+    varied = {**host, "speeds": tf.TensorSpec([SHAPE.rows], tf.float32)}
+    played, played_compiled = (
+        make_device_stage(jit_compile=jit_compile, on_gpu=True).get_concrete_function(varied)
+        for jit_compile in (False, True)
+    )
     crossed = crossing().get_concrete_function(list(ready.values()))
     paths = [
         HotPath("data stage", stage),
         HotPath("data stage", compiled, compiled=True),
+        HotPath("played", played),
+        HotPath("played", played_compiled, compiled=True),
         HotPath("crossing", crossed),
     ]
     return paths, ready

@@ -24,6 +24,7 @@ from myxtts.data.table import ClipTable
 from myxtts.data.wave_cache import open_cache
 from myxtts.data.waves import UNREADABLE, WaveSource, WavFiles, native_paths
 from myxtts.features.audio import REFERENCE_SAMPLES, bucket_samples
+from myxtts.features.playing import at_speeds, draw_speeds
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +70,7 @@ class _Request:
     references: Any
     crops: Any
     seed: Any
+    speeds: Any  # where clips are played faster and slower
 
 
 class BatchIterator(Iterator[HostBatch]):
@@ -113,13 +115,14 @@ class HostBatches:
         num_workers: int = 16,
         num_references: int | None = None,
         static_shapes: bool = True,
+        augment_speed: float = 0.0,
         waves: WaveSource | None = None,
         on_clip: Callable[[], None] = lambda: None,
     ) -> None:
         self._table, self._plan = table, plan
         self._num_workers = max(1, num_workers)
         self._num_references = len(table) if num_references is None else num_references
-        self._static_shapes = static_shapes
+        self._static_shapes, self._augment_speed = static_shapes, augment_speed
         if not static_shapes:
             log.warning("Batches are padded to their own length: each new length compiles anew")
         self._by_speaker = _group_by(
@@ -142,9 +145,9 @@ class HostBatches:
             self.lost.add(clip, reason)
 
     def for_plan(self, plan: Plan, *, use_tf: bool) -> HostBatches:
-        """The same source for another plan; nothing is read or converted again."""
+        """The same source for another plan, unvaried; nothing is read or converted again."""
         other = copy.copy(self)
-        other._plan, other._use_tf = plan, use_tf
+        other._plan, other._use_tf, other._augment_speed = plan, use_tf, 0.0
         return other
 
     def __len__(self) -> int:
@@ -215,6 +218,7 @@ class HostBatches:
             references=np.where(self.lost.without(references) == MASKED, clips, references),
             crops=draws[:, 1],
             seed=random.integers(0, 2**31 - 1, 2, dtype=np.int32),
+            speeds=draw_speeds(random, len(clips), most=self._augment_speed),
         )
 
     def _shape_of(self, batch: PlannedBatch) -> Bucket:
@@ -255,7 +259,7 @@ class HostBatches:
                 ids = table.tokens[clip]
                 tokens[row, : len(ids)] = ids
                 token_lengths[row] = len(ids)
-        return request.state, {
+        batch = {
             "waves": waves,
             "wave_lengths": lengths,
             "references": references,
@@ -265,6 +269,7 @@ class HostBatches:
             "languages": np.where(clips >= 0, table.languages[clips], 0).astype(np.int32),
             "seed": request.seed,
         }
+        return request.state, at_speeds(batch, request.speeds)
 
     # -- reading --
 

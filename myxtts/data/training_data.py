@@ -221,6 +221,7 @@ def prepare_training(
             num_workers=config.num_workers,
             static_shapes=config.static_shapes != "off",
             num_references=num_references,
+            augment_speed=config.augment_speed,
             on_clip=on_clip,
         )
 

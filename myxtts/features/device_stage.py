@@ -10,7 +10,7 @@ import tensorflow as tf
 from myxtts.features import mels
 from myxtts.features.audio import num_frames
 from myxtts.features.pitch import Heard, pitches
-from myxtts.features.playing import draw_speeds, play
+from myxtts.features.playing import play
 
 # What the model's own step needs of a host batch as it is.
 PASSED_ON = ("tokens", "token_lengths", "languages", "seed")
@@ -22,10 +22,8 @@ class Augmentation:
 
     The level of clip and reference changes, each by itself, and the reference gets noise: a voice
     is then cloned from recordings worse than those it was trained on. What it says stays clean.
-    Clip and reference are played faster or slower together, as another speaker would sound.
     """
 
-    speed: float = 0.0  # faster or slower by at most this share
     gain_db: float = 0.0  # louder or softer by at most this
     noise_db: float | None = None  # white noise in the reference, at least this far below it
 
@@ -48,12 +46,9 @@ def make_device_stage(
     def stage(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         lengths, reference_lengths = batch["wave_lengths"], batch["reference_lengths"]
         waves, references = _to_float(batch["waves"]), _to_float(batch["references"])
-        if varied.speed:
-            speeds = draw_speeds(
-                lengths, waves.shape[1], _salted(batch["seed"], 5), most=varied.speed
-            )
-            waves, lengths = play(waves, lengths, speeds)
-            references, reference_lengths = play(references, reference_lengths, speeds)
+        if "speeds" in batch:
+            waves = play(waves, lengths, batch["speeds"])
+            references = play(references, reference_lengths, batch["speeds"])
         if varied.gain_db:
             waves = _change_level(waves, _salted(batch["seed"], 1), varied.gain_db)
             references = _change_level(references, _salted(batch["seed"], 2), varied.gain_db)

@@ -288,9 +288,7 @@ def device_stages(config: XTTSConfig, plan: DevicePlan) -> tuple[Any, Any]:
         return QuickestForm("Data stage", forms, device=plan.data_device)
 
     plain = make(Augmentation())
-    varied = Augmentation(
-        speed=data.augment_speed, gain_db=data.augment_gain_db, noise_db=data.augment_noise_db
-    )
+    varied = Augmentation(gain_db=data.augment_gain_db, noise_db=data.augment_noise_db)
     return (plain if varied == Augmentation() else make(varied)), plain
 
 
