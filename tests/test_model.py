@@ -276,3 +276,16 @@ def test_a_seed_repeats_what_was_spoken_and_matters_to_the_flow_only(voice):
     np.testing.assert_array_equal(first["mels"], again["mels"])
     differs = not np.array_equal(first["mels"], other["mels"])
     assert differs == (voice.config.decoder_head == "flow")
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_dropout_is_heard_in_training_alone_and_otherwise_at_each_step(head):
+    model, batch = make_voice(head, **ONE_BLOCK), make_batch(CLIPS)
+    without = losses_of(model, batch, training=False)
+    model.dropout = 0.3
+    assert losses_of(model, batch, training=False) == without
+    first, again, later = (losses_of(model, batch, step=s, training=True) for s in (100, 100, 101))
+    assert first == again
+    for name in ("mel", "duration", "pitch"):
+        assert np.isfinite(first[name])
+        assert first[name] != later[name]

@@ -60,7 +60,7 @@ def data_paths() -> tuple[list[HotPath], Spec]:
     ready = ready_batch_spec(stage)
     compiled = make_device_stage(jit_compile=True, on_gpu=True).get_concrete_function(host)
     # As little data is prepared: the same, behind clips played faster and slower.
-    varied = {**host, "speeds": tf.TensorSpec([SHAPE.rows], tf.float32)}
+    varied = batch_spec(**asdict(SHAPE), played=True)
     played, played_compiled = (
         make_device_stage(jit_compile=jit_compile, on_gpu=True).get_concrete_function(varied)
         for jit_compile in (False, True)

@@ -13,7 +13,10 @@ from myxtts.profiling.cards import CARDS
 from myxtts.profiling.kernels import kernels_of
 from myxtts.profiling.speed_estimate import Stage, StageTime, time_stage
 
-MOST_LAUNCHES = {"data stage": 400}  # of a batch of 16 clips of 800 frames, without XLA
+MOST_LAUNCHES = {
+    "data stage": 400,
+    "played": 480,
+}  # of a batch of 16 clips of 800 frames, without XLA
 RTX_3090 = next(card.device() for card in CARDS if card.name == "RTX 3090")
 MOST_LOOP_SHARE = 0.10  # of a compiled step as estimated for a 3090
 # The length of speech decides the shape of all that follows, and shapes are the host's.

@@ -89,9 +89,11 @@ class TrainingConfig(PresetSettings):
     dropout: NonNegativeFloat = setting(
         0.0,
         "Share of the numbers between the network's layers that is left out while it trains "
-        "(0.1 is 10 %), so that little data is not learnt by heart; 0 for none.",
+        "(0.1 is 10 %), so that little data is not learnt by heart. Chosen by `myxtts train` for "
+        "voices that start from the base voice; 0 for none.",
         fa="سهمی از عددهای میان لایه‌های شبکه که هنگام آموزش کنار گذاشته می‌شود (۰٫۱ یعنی ۱۰٪)، تا "
-        "دادهٔ کم از بر نشود؛ ۰ یعنی هیچ.",
+        "مدل دادهٔ کم را از بر نکند. برای صداهایی که از صدای پایه آغاز می‌شوند `myxtts train` خودش "
+        "آن را برمی‌گزیند؛ ۰ یعنی بدون dropout.",
         flag="--dropout",
         group="Training",
         le=0.9,

@@ -120,7 +120,7 @@ class HostBatches:
         on_clip: Callable[[], None] = lambda: None,
     ) -> None:
         self._table, self._plan = table, plan
-        self._num_workers = max(1, num_workers)
+        self._num_workers, self._use_tf = max(1, num_workers), use_tf
         self._num_references = len(table) if num_references is None else num_references
         self._static_shapes, self._augment_speed = static_shapes, augment_speed
         if not static_shapes:
@@ -129,7 +129,6 @@ class HostBatches:
             table.speakers[: self._num_references], num_groups=len(table.speaker_names)
         )
         self._native_paths: list[str] | None = None
-        self._use_tf = use_tf
         unread: dict[int, str] = {}
         if waves is not None:
             self.waves = waves
@@ -379,8 +378,8 @@ class HostBatches:
                 yield self._finish(request, request.clips, *arrays)
 
 
-def batch_spec(rows: int, *, frames: int, tokens: int) -> dict[str, tf.TensorSpec]:
-    """The shapes and types of a batch of so many clips, padded to this."""
+def batch_spec(rows: int, *, frames: int, tokens: int, played: bool = False) -> HostBatch:
+    """The shapes and types of a batch of so many clips, padded to this; played at any speed."""
     columns = {
         "waves": ([bucket_samples(frames)], tf.int16),
         "wave_lengths": ([], tf.int32),
@@ -389,6 +388,7 @@ def batch_spec(rows: int, *, frames: int, tokens: int) -> dict[str, tf.TensorSpe
         "tokens": ([tokens], tf.int32),
         "token_lengths": ([], tf.int32),
         "languages": ([], tf.int32),
+        **({"speeds": ([], tf.float32)} if played else {}),
     }
     specs = {name: tf.TensorSpec([rows, *size], kind) for name, (size, kind) in columns.items()}
     return {**specs, "seed": tf.TensorSpec([2], tf.int32)}

@@ -91,6 +91,7 @@ class TrainingData:
     _validation_plan: FixedPlan = field(repr=False)
     _static_shapes: bool = field(repr=False)
     _max_lost_share: float = field(repr=False)
+    _played: bool = field(repr=False)  # faster and slower
     first_texts: tuple[str, ...] = ()  # of the rows of the first validation batch
 
     def batches(
@@ -120,7 +121,7 @@ class TrainingData:
         shapes = {(stats.rows, stats.bucket) for stats in self.plan.bucket_stats()}
         shapes |= {(len(batch.indices), batch.bucket) for batch in self._validation_plan.batches}
         rows, bucket = max(shapes, key=lambda shape: _batch_bytes(*shape))
-        return batch_spec(rows, frames=bucket.frames, tokens=bucket.tokens)
+        return batch_spec(rows, frames=bucket.frames, tokens=bucket.tokens, played=self._played)
 
     @property
     def num_lost(self) -> int:
@@ -244,6 +245,7 @@ def prepare_training(
         _validation_plan=fixed,
         _static_shapes=config.static_shapes != "off",
         _max_lost_share=config.max_lost_share,
+        _played=config.augment_speed > 0,
         first_texts=_first_texts(validation, fixed, lists[-1], first=len(train) if shared else 0),
     )
 
@@ -313,7 +315,7 @@ def _fits(table: ClipTable, buckets: Sequence[Bucket]) -> npt.NDArray[np.bool_]:
 
 
 def _plan_validation(table: ClipTable | None, plan: BatchPlan, *, first_clip: int) -> FixedPlan:
-    """The training shapes, so that nothing compiles anew, and one more if a clip fits none."""
+    """The training shapes, so that no step compiles anew, and one more if a clip fits none."""
     if table is None:
         return FixedPlan(())
     frames, tokens = table.frames, table.token_lengths

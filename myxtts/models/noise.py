@@ -62,6 +62,7 @@ class Dropout:
     def __call__(self, x: tf.Tensor) -> tf.Tensor:
         """[B, L, C] to the same."""
         length, width = size_of(x, 1), x.shape[2]
+        assert self._salt < 128, "more layers than there are salts"
         drawn = uniform(self._keys, length * width, salt=self._salt)
         self._salt += 1  # counted while TensorFlow traces, so the same in every step
         kept = tf.reshape(drawn, [-1, length, width]) >= self._share

@@ -37,12 +37,14 @@ def trace_work(
     """The kernels of each stage for batches of this shape; `half`: in mixed precision."""
     training = config.training
     tell(f"tracing the data stage for {shape}")
-    raw = batch_spec(**asdict(shape))
+    raw = batch_spec(**asdict(shape), played=config.data.augment_speed > 0)
     process = make_device_stage(on_gpu=on_gpu).get_concrete_function(raw)
     ready = ready_batch_spec(process)
     tell(f"making the {config.model.size} model, and tracing its gradients and its update")
     policy = "mixed_bfloat16" if half else "float32"
-    model = make_model(config.model, policy=policy)
+    model = make_model(
+        config.model, policy=policy, sharpness=training.sharpness, dropout=training.dropout
+    )
     model.in_blocks = on_gpu
     step = make_step(model, training)
     gradients, update = trace_step(step, ready)

@@ -175,8 +175,18 @@ class Footprint:
 
     def step(self, shape: BatchShape) -> StepMemory:
         """What training on it takes."""
-        critic = self.config.training.sharpness > 0
-        return step_memory(self.config.model, shape, half=self.half, critic=critic)
+        training = self.config.training
+        return step_memory(
+            self.config.model,
+            shape,
+            half=self.half,
+            critic=training.sharpness > 0,
+            dropout=training.dropout > 0,
+        )
+
+    def process_mb(self, shape: BatchShape) -> float:
+        """What making its features takes."""
+        return process_bytes(shape, played=self.config.data.augment_speed > 0) / MB
 
     def held_mb(self, shape: BatchShape) -> tuple[float, float]:
         """Batches in flight on the data and on the model device; all on the latter if shared."""
@@ -187,13 +197,13 @@ class Footprint:
 
     def data_mb(self, shape: BatchShape) -> float:
         """All that the data device holds; nothing where the model's does its job."""
-        held_mb = self.held_mb(shape)[0] + process_bytes(shape) / MB
+        held_mb = self.held_mb(shape)[0] + self.process_mb(shape)
         return 0.0 if self.room.data_mb is None else held_mb
 
     def model_mb(self, shape: BatchShape) -> float:
         """All that the model device holds at the worst moment."""
         step = self.step(shape)
-        work_mb = process_bytes(shape) / MB if self.room.data_mb is None else 0.0
+        work_mb = self.process_mb(shape) if self.room.data_mb is None else 0.0
         return (step.total - step.batch) / MB + self.held_mb(shape)[1] + work_mb
 
     def fits(self, shape: BatchShape) -> bool:

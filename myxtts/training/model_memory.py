@@ -149,7 +149,9 @@ KEPT_OF_CONVOLUTION = 2  # of the critic's: before and after its rectifier
 KEPT_OF_PATH = 6  # token-by-frame-sized: likelihood, its two orders, totals, path, alignment
 
 
-def activation_bytes(model: ModelConfig, shape: BatchShape, *, half: bool = False) -> int:
+def activation_bytes(
+    model: ModelConfig, shape: BatchShape, *, half: bool = False, dropout: bool = False
+) -> int:
     """What one step keeps of a batch until its gradients are there; estimated."""
     kept = KEPT_OF_BLOCK
     encoder, decoder = model.encoder_dim, model.decoder_dim
@@ -163,7 +165,12 @@ def activation_bytes(model: ModelConfig, shape: BatchShape, *, half: bool = Fals
     exact = shape.frames * NUM_MELS * KEPT_MELS + REFERENCE_FRAMES * reference
     exact += shape.tokens * (2 * NUM_MELS + shape.frames * KEPT_OF_PATH)
     worked = shape.frames * frame + shape.tokens * token
-    return shape.rows * (FLOAT * exact + (2 if half else FLOAT) * worked)
+    drawn = shape.frames * decoder * model.decoder_blocks + shape.tokens * encoder * (
+        model.encoder_blocks
+    )
+    drawn += (shape.frames + shape.tokens) * predictor * PREDICTOR_BLOCKS  # a byte each
+    masks = drawn if dropout else 0
+    return shape.rows * (FLOAT * exact + (2 if half else FLOAT) * worked + masks)
 
 
 def critic_bytes(shape: BatchShape) -> int:
@@ -192,7 +199,12 @@ class StepMemory:
 
 
 def step_memory(
-    model: ModelConfig, shape: BatchShape, *, half: bool = False, critic: bool = False
+    model: ModelConfig,
+    shape: BatchShape,
+    *,
+    half: bool = False,
+    critic: bool = False,
+    dropout: bool = False,
 ) -> StepMemory:
     """What training on batches of this shape takes."""
     weights = weight_bytes(model, critic=critic)
@@ -201,7 +213,7 @@ def step_memory(
         weights=weights,
         gradients=2 * weights.model,
         update=weights.model + weights.total,
-        activations=activation_bytes(model, shape, half=half) + judged,
+        activations=activation_bytes(model, shape, half=half, dropout=dropout) + judged,
         batch=ready_batch_bytes(shape),
     )
 
@@ -210,10 +222,15 @@ def step_memory(
 
 PITCH_LAGS = 185  # of the pitch search, at half the rate
 KEPT_LAGS = 3
+# Of a sample that is played at another speed: its place and the one before it at 8 bytes each,
+# four neighbours, what lies between, and the sums.
+PLAYED_BYTES = 56
 
 
-def process_bytes(shape: BatchShape) -> int:
+def process_bytes(shape: BatchShape, *, played: bool = False) -> int:
     """What the data device works with while it makes features of a batch; estimated."""
     samples = bucket_samples(shape.frames) + REFERENCE_SAMPLES
     frames = shape.frames + REFERENCE_FRAMES // 2
-    return shape.rows * FLOAT * (3 * samples + KEPT_LAGS * PITCH_LAGS * frames)
+    work = FLOAT * (3 * samples + KEPT_LAGS * PITCH_LAGS * frames)
+    playing = PLAYED_BYTES * max(bucket_samples(shape.frames), REFERENCE_SAMPLES)
+    return shape.rows * (work + (playing if played else 0))
