@@ -4,7 +4,8 @@
         [--wall 15] [--base RUN_OR_EXPORT]
 
 DATA is an LJSpeech-like folder of one speaker; its last clips are never trained on. Each run gets
-the same wall time on this machine. Of each voice is measured:
+the same wall time on this machine; one from a voice is over when the steps of its recipe are done,
+as with `myxtts train`, if that is earlier. Of each voice is measured:
 
     words      never heard by the built-in corpus, understood in a closed set (pocketsphinx)
     P.808      naturalness and overall quality by DNSMOS (`speechmos`), beside them the vocoder's
@@ -83,7 +84,7 @@ def write_subset(clips: Sequence[Clip], folder: Path, *, minutes: float) -> floa
 
 def settings(data: Path, run: Path, *, start: str, minutes: float) -> XTTSConfig:
     """The trainer's own recipe from a voice; from nothing the demo's, which learns quickest."""
-    from_voice = start != NOTHING
+    from_voice, recipe = start != NOTHING, choose_recipe(minutes)
     return XTTSConfig(
         model=ModelConfig(size="tiny"),
         data=DataConfig(
@@ -95,8 +96,8 @@ def settings(data: Path, run: Path, *, start: str, minutes: float) -> XTTSConfig
         ),
         training=TrainingConfig(
             checkpoint_dir=run,
-            max_steps=2000,  # until the rate is known
-            learning_rate=choose_recipe(minutes).learning_rate if from_voice else 2e-3,
+            max_steps=recipe.steps if from_voice else 100_000,  # or the wall time
+            learning_rate=recipe.learning_rate if from_voice else 2e-3,
             sharpness=SHARPNESS if from_voice else 0.0,
             dropout=DROPOUT if from_voice else 0.0,
             warmup_steps=50,
@@ -112,6 +113,7 @@ def train(config: XTTSConfig, *, wall_minutes: float) -> int:
     """Train for so long, with a learning rate that falls until then; returns the steps."""
     from myxtts.training import make_trainer
 
+    most = config.training.max_steps
     with make_trainer(config) as trainer:
         began = time.monotonic()
         measured = [0.0, 0]
@@ -124,7 +126,7 @@ def train(config: XTTSConfig, *, wall_minutes: float) -> int:
                 left = began + 60 * wall_minutes - now
                 rate = (step - measured[1]) / (now - measured[0])
                 if left > 30 or step == RATE_STEPS:
-                    trainer.stop_after(step + max(1, int(left * rate)))
+                    trainer.stop_after(min(most, step + max(1, int(left * rate))))
 
         return int(trainer.train(on_step=plan_the_rest)["steps"])
 

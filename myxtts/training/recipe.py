@@ -32,7 +32,7 @@ class Recipe:
 RECIPES = (
     Recipe(2.0, 300, 5e-4),
     Recipe(10.0, 600, 1e-3),
-    Recipe(30.0, 1200, 1e-3),
+    Recipe(30.0, 1500, 1e-3),
     Recipe(float("inf"), 2500, 1e-3),
 )
 
