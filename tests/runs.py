@@ -219,7 +219,7 @@ from tests.runs import SmallModel
 import myxtts.training.trainer as trainer
 
 class XTTS(SmallModel):
-    def __init__(self, config, sharpness):
+    def __init__(self, config, **training):
         super().__init__()
 
 trainer.XTTS = XTTS

@@ -312,7 +312,7 @@ def test_what_cannot_be_said_is_refused_before_anything_starts(client, desk):
         (1.0, False, None, "About 2 to 5 minutes"),
         (20.0, False, None, "minutes on this CPU: an estimate"),
         (20.0, True, None, "no run was measured"),
-        (20.0, True, 10.0, "3 minutes by the rate of the last run"),
+        (20.0, True, 10.0, "4 minutes by the rate of the last run"),
     ],
 )
 def test_a_plan_says_how_long_and_how_sure_it_is(minutes, gpu, rate, says):

@@ -330,6 +330,11 @@ class TrainingConfig(PresetSettings):
         """Whether the voice it starts from decides how texts are read; the base voice does not."""
         return self.starts_from is not None and str(self.starts_from) != BASE
 
+    @property
+    def of_the_model(self) -> dict[str, float]:
+        """What the voice model is told when it is made to be trained."""
+        return {"sharpness": self.sharpness, "dropout": self.dropout}
+
     @classmethod
     def preset(cls) -> tuple[str, dict[str, dict[str, Any]]]:
         """`optimization_level` names the preset."""

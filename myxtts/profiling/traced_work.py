@@ -42,9 +42,7 @@ def trace_work(
     ready = ready_batch_spec(process)
     tell(f"making the {config.model.size} model, and tracing its gradients and its update")
     policy = "mixed_bfloat16" if half else "float32"
-    model = make_model(
-        config.model, policy=policy, sharpness=training.sharpness, dropout=training.dropout
-    )
+    model = make_model(config.model, policy=policy, **training.of_the_model)
     model.in_blocks = on_gpu
     step = make_step(model, training)
     gradients, update = trace_step(step, ready)
@@ -73,7 +71,7 @@ def ready_batch_spec(stage: Any) -> Spec:
 
 
 def make_model(config: ModelConfig, *, policy: str = "float32", **training: float) -> XTTS:
-    """The model as the trainer makes it, on the host; `sharpness` and `dropout` as its settings."""
+    """The model as the trainer makes it, on the host."""
     with made_with(policy), tf.device(HOST):
         return XTTS(config, **training)
 

@@ -19,7 +19,6 @@ from myxtts.documents import replacing
 from myxtts.errors import ConfigError, DeviceError
 from myxtts.features.device_stage import Augmentation, make_device_stage
 from myxtts.inference.voice_files import VoiceFiles, load_voice
-from myxtts.models.xtts import XTTS
 from myxtts.pipeline.devices import DevicePlan, Mode
 from myxtts.runs.checkpoints import Checkpoint, load_checkpoint
 from myxtts.runs.events import RunLog
@@ -226,12 +225,6 @@ def _heard_before(what: str, saved: Checkpoint | None, source: VoiceFiles | None
         known: Sequence[str] = saved.state.get(what, ())  # older runs kept no languages
         return known
     return () if source is None else getattr(source, what)
-
-
-def voice_model(config: XTTSConfig) -> XTTS:
-    """The voice model as its settings have it trained."""
-    training = config.training
-    return XTTS(config.model, sharpness=training.sharpness, dropout=training.dropout)
 
 
 def make_model(

@@ -80,7 +80,7 @@ class XTTSTrainer:
         warn_of_misfits(config, self.plan, estimable=model is None)
         self.run, self._saved = self.replicas.open_run(config.training, resume_checkpoint)
         try:
-            self._set_up(model or (lambda: setup.voice_model(config)))
+            self._set_up(model or (lambda: XTTS(config.model, **config.training.of_the_model)))
         except BaseException:
             self.close()
             raise
