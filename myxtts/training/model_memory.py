@@ -165,11 +165,11 @@ def activation_bytes(
     exact = shape.frames * NUM_MELS * KEPT_MELS + REFERENCE_FRAMES * reference
     exact += shape.tokens * (2 * NUM_MELS + shape.frames * KEPT_OF_PATH)
     worked = shape.frames * frame + shape.tokens * token
-    drawn = shape.frames * decoder * model.decoder_blocks + shape.tokens * encoder * (
-        model.encoder_blocks
-    )
-    drawn += (shape.frames + shape.tokens) * predictor * PREDICTOR_BLOCKS  # a byte each
-    masks = drawn if dropout else 0
+    masks = 0  # a byte for each number that may be left out
+    if dropout:
+        masks = (shape.frames + shape.tokens) * predictor * PREDICTOR_BLOCKS
+        masks += shape.frames * decoder * model.decoder_blocks
+        masks += shape.tokens * encoder * model.encoder_blocks
     return shape.rows * (FLOAT * exact + (2 if half else FLOAT) * worked + masks)
 
 
