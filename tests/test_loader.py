@@ -311,7 +311,7 @@ def test_the_device_stage_makes_features_on_the_data_device_through_the_pipeline
 
 def test_augmentation_repeats_with_the_seed(plain_features):
     batch, plain = plain_features
-    varied = make_device_stage(Augmentation(gain_db=6, noise_db=20), jit_compile=True)
+    varied = make_device_stage(Augmentation(gain_db=6, noise_db=20, colour_db=3), jit_compile=True)
     first, again = varied(batch), varied(batch)
     other = varied({**batch, "seed": batch["seed"] + 1})
     for name in ("mels", "reference_mels"):
@@ -324,6 +324,28 @@ def test_augmentation_repeats_with_the_seed(plain_features):
     ).numpy()
     assert padding.any()
     assert (first["mels"].numpy()[padding] == np.float32(np.log(1e-5))).all()
+
+
+def test_colour_moves_clip_and_reference_by_one_smooth_curve_and_leaves_the_pitch(plain_features):
+    batch, plain = plain_features
+    coloured = make_device_stage(Augmentation(colour_db=3))(batch)
+    np.testing.assert_array_equal(coloured["pitch"], plain["pitch"])
+    curves = []
+    for row, length in enumerate(plain["mel_lengths"].numpy()):
+        if length:
+            heard = plain["reference_lengths"].numpy()[row]
+            moves = []
+            for name, frames in (("mels", length), ("reference_mels", heard)):
+                before = plain[name][row, :frames].numpy()
+                moved = coloured[name][row, :frames].numpy() - before
+                loudest = before.argmax(axis=0)  # of each band: those are above the floor
+                moves.append(np.take_along_axis(moved, loudest[None], axis=0)[0])
+                moves.append(before.max(axis=0) > -8)
+            both = moves[1] & moves[3]
+            np.testing.assert_allclose(moves[0][both], moves[2][both], atol=1e-3)
+            curves.append(moves[0])
+    assert np.abs(curves).max() > 0.1
+    assert not np.allclose(curves[0], curves[1], atol=0.05)  # each clip its own
 
 
 def test_gain_shifts_whole_clips_and_noise_reaches_the_reference_alone(plain_features):

@@ -23,7 +23,9 @@ app = typer.Typer(
 
 STEPS = {"tiny": 9000, "small": 20_000, "normal": 60_000, "big": 100_000}
 BATCH_FRAMES = 4096  # as many as 16 sentences of three seconds
-AUGMENT_SPEED, DROPOUT = 0.12, 0.05  # so that speakers are many, and none is learnt by heart
+# Speakers are many, what they say follows their reference whatever the words, and none is learnt
+# by heart.
+AUGMENT_SPEED, AUGMENT_COLOUR_DB, DROPOUT = 0.12, 3.0, 0.05
 
 
 @app.command()
@@ -140,12 +142,13 @@ def base_config(
             max_buckets=4,
             cache="memory",
             augment_speed=AUGMENT_SPEED,
+            augment_colour_db=AUGMENT_COLOUR_DB,
             stall_timeout=86_400,  # hours in the background, where it may be paused for a while
         ),
         training=TrainingConfig(
             checkpoint_dir=run,
             max_steps=steps,
-            learning_rate=learning_rate if init_from is None else learning_rate / 4,
+            learning_rate=learning_rate if init_from is None else learning_rate / 2,
             warmup_steps=300 if init_from is None else 50,
             init_from=init_from,
             sharpness=sharpness,

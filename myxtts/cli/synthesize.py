@@ -82,8 +82,8 @@ def synthesize(
         typer.Option(
             min=0.0,
             max=1.0,
-            help="How far the average spectrum is moved to the reference's, from 0 to 1; default: "
-            "1 with the base voice, else 0.",
+            help="How far each sound is moved to how the reference says it, from 0 to 1: more like "
+            "the speaker, less clearly said. Default: 1 with the base voice, else 0.",
         ),
     ] = None,
     loudness: Annotated[

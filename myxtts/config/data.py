@@ -193,6 +193,15 @@ class DataConfig(Settings):
         unit="dB",
         le=120,
     )
+    augment_colour_db: NonNegativeFloat = setting(
+        0.0,
+        "Each clip and its reference are heard as through another microphone: their spectrum is "
+        "moved by a smooth curve that goes about this far; 0 for none.",
+        fa="هر قطعه و صدای مرجعش چنان شنیده می‌شوند که گویی با میکروفون دیگری ضبط شده‌اند: طیفشان با "
+        "منحنی همواری حدود این اندازه جابه‌جا می‌شود؛ ۰ یعنی بدون تغییر.",
+        unit="dB",
+        le=20,
+    )
     data_gpu: NonNegativeInt | None = setting(
         None,
         "GPU that prepares batches. Give both GPUs or neither: then one device does both jobs.",

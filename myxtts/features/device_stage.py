@@ -5,15 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from myxtts.features import mels
-from myxtts.features.audio import num_frames
+from myxtts.features.audio import NUM_MELS, num_frames
+from myxtts.features.filters import LOG_FLOOR
 from myxtts.features.pitch import Heard, pitches
 from myxtts.features.playing import play
 
 # What the model's own step needs of a host batch as it is.
 PASSED_ON = ("tokens", "token_lengths", "languages", "seed")
+DECIBELS = 20.0 / np.log(10.0)  # of one unit of a log-mel
+NUM_WAVES = 8  # of a colour: half a wave to four over all bands
+RUMBLE, RUMBLE_BANDS = 4.0, 2.0  # rooms differ that much more there, in about as many bands
 
 
 @dataclass(frozen=True)
@@ -22,10 +27,13 @@ class Augmentation:
 
     The level of clip and reference changes, each by itself, and the reference gets noise: a voice
     is then cloned from recordings worse than those it was trained on. What it says stays clean.
+    Their colour changes together, as with another microphone: what a voice says then follows its
+    reference's spectrum, whatever the words.
     """
 
     gain_db: float = 0.0  # louder or softer by at most this
     noise_db: float | None = None  # white noise in the reference, at least this far below it
+    colour_db: float = 0.0  # how far a smooth curve over the bands goes, typically
 
 
 def make_device_stage(
@@ -58,14 +66,20 @@ def make_device_stage(
         (pitch, voiced), (heard, _) = pitches(asked, by_row=not on_gpu, exact=exact)
         if varied.noise_db is not None:  # behind the pitch, which stays that of the voice
             references = _add_noise(references, batch["seed"], varied.noise_db)
+        made = mels.log_mel(waves, lengths, by_row=not on_gpu, exact=exact)
+        heard_mels = mels.log_mel(
+            references, reference_lengths, precise=False, by_row=not on_gpu, exact=exact
+        )
+        if varied.colour_db:
+            curves = _draw_colours(made.shape[0], _salted(batch["seed"], 5), varied.colour_db)
+            made = _colour(made, curves, mels.frame_mask(waves, lengths))
+            heard_mels = _colour(heard_mels, curves, mels.frame_mask(references, reference_lengths))
         return {
-            "mels": mels.log_mel(waves, lengths, by_row=not on_gpu, exact=exact),
+            "mels": made,
             "mel_lengths": mels.real_frames(lengths),
             "pitch": pitch,
             "voiced": voiced,
-            "reference_mels": mels.log_mel(
-                references, reference_lengths, precise=False, by_row=not on_gpu, exact=exact
-            ),
+            "reference_mels": heard_mels,
             "reference_pitch": tf.repeat(heard, 2, axis=1)[:, : num_frames(references.shape[1])],
             "reference_lengths": mels.real_frames(reference_lengths),
             **{name: batch[name] for name in PASSED_ON},
@@ -119,3 +133,28 @@ def _add_noise(waves: tf.Tensor, seed: tf.Tensor, noise_db: float) -> tf.Tensor:
     softer_db = tf.random.stateless_uniform([waves.shape[0], 1], _salted(seed, 3), 0.0, 20.0)
     amplitude = level * tf.pow(10.0, -(noise_db + softer_db) / 20.0)
     return waves + amplitude * tf.random.stateless_normal(waves.shape, _salted(seed, 4))
+
+
+def _draw_colours(rows: int, seed: tf.Tensor, colour_db: float) -> tf.Tensor:
+    """Smooth curves [B, 1, M] to add to log-mels; the lowest bands, of rumble, differ the most."""
+    coefficients = tf.random.stateless_normal(
+        [rows, len(_COLOURS)], seed, 0.0, colour_db / DECIBELS
+    )
+    return tf.matmul(coefficients, tf.constant(_COLOURS))[:, None, :]
+
+
+def _colour(log_mels: tf.Tensor, curves: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
+    """Coloured log-mels [B, F, M]; padding stays at the floor."""
+    floor = np.float32(np.log(LOG_FLOOR))
+    return tf.where(real[..., None], tf.maximum(log_mels + curves, floor), floor)
+
+
+def _colour_shapes() -> np.ndarray:
+    """Slow waves over the bands, together of a deviation of 1, and the rumble below a voice."""
+    bands = (np.arange(NUM_MELS) + 0.5) / NUM_MELS
+    waves = np.cos(np.pi * np.arange(1, NUM_WAVES + 1)[:, None] * bands) * np.sqrt(2.0 / NUM_WAVES)
+    rumble = RUMBLE * np.exp(-np.arange(NUM_MELS) / RUMBLE_BANDS)
+    return np.concatenate([waves, rumble[None]]).astype(np.float32)
+
+
+_COLOURS = _colour_shapes()

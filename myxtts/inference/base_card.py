@@ -50,6 +50,7 @@ def make_card(made: Path, *, numbers: Path | None, notes: Sequence[str]) -> dict
             "sharpness": config["training"].get("sharpness", 0.0),
             "dropout": config["training"].get("dropout", 0.0),
             "augment_speed": config["data"].get("augment_speed", 0.0),
+            "augment_colour_db": config["data"].get("augment_colour_db", 0.0),
             "seed": config["training"]["seed"],
             "learning_rate": config["training"]["learning_rate"],
             "batch_frames": config["data"]["batch_frames"],

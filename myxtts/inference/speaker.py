@@ -15,17 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.corpora.base_texts import sentences_of
+from myxtts.errors import DataError
 from myxtts.features.audio import HOP
 from myxtts.inference.loudness import Leveller, limit
 from myxtts.inference.references import Recording, read_references
 from myxtts.inference.script import Delivery, Line, Script, warn_of, write_script, write_utterance
-from myxtts.inference.timbre import correction, speech_spectrum
+from myxtts.inference.timbre import correction
 from myxtts.inference.times import Sentence, time_line
 from myxtts.inference.voice_facts import VoiceFacts
 from myxtts.text.lexicon import Lexicon
 
-PROBES = 4  # sentences of ours from which a voice's own average spectrum is heard
-MOST_SPECTRA = 16  # voices and languages that are remembered
 FADE_S = 0.005  # at both ends of a line, so that nothing clicks where lines are joined
 
 Floats = npt.NDArray[np.float32]
@@ -48,7 +47,7 @@ class HeardVoice(NamedTuple):
 
     vector: Any  # [1, D]
     log_pitch: Any  # [1], the median in natural-log Hz
-    spectrum: Floats | None = None  # [M], the average of speech
+    sounds: Floats | None = None  # [R, M], log-mels of the speech that was heard
 
 
 class Drawn(NamedTuple):
@@ -96,9 +95,8 @@ class Speaker(ABC):
 
     def __init__(self, files: VoiceFacts, vocoder: Vocoder, timbre: float | None) -> None:
         self.files, self.vocoder = files, vocoder
-        # How far speech is moved to the reference's average spectrum: the base voice needs it.
+        # How far speech is moved to the sounds of the reference: the base voice needs it.
         self.timbre = (1.0 if files.is_base else 0.0) if timbre is None else timbre
-        self._own_spectra: dict[tuple[bytes, str], Floats] = {}
 
     # -- what a back end does --
 
@@ -258,28 +256,17 @@ class Speaker(ABC):
 
     def _say(self, line: Line, voice: HeardVoice, delivery: Delivery) -> Speech:
         mel, pitch, durations = self._draw(line, voice, delivery)
-        if self.timbre and voice.spectrum is not None:
-            own = self._own_spectrum(voice, delivery.language)
-            mel = mel + self.timbre * correction(voice.spectrum, mel, usual=own)
+        if self.timbre:
+            if voice.sounds is None:
+                raise DataError(
+                    "This voice was listened to by an earlier version, which did not keep its "
+                    "sounds: it cannot be moved to them.",
+                    "--reference FILE.wav, --timbre 0, or export it anew",
+                )
+            mel = mel + np.float32(self.timbre) * correction(voice.sounds, mel)
         (wave,) = self.vocoder([mel], [pitch])
         symbols = tuple(self.files.tokenizer.symbols[i] for i in line.ids)
         return Speech(wave=wave, mel=mel, durations=durations, symbols=symbols, pitch=pitch)
-
-    def _own_spectrum(self, voice: HeardVoice, language: str) -> Floats:
-        """The average spectrum of what the model says in this voice, from sentences of ours."""
-        key = (np.asarray(voice.vector).tobytes(), language)
-        own = self._own_spectra.get(key)  # several threads may speak
-        if own is None:
-            delivery = Delivery(language)
-            lines = [
-                write_utterance(text, **self._reading(delivery))
-                for text in sentences_of(language)[:PROBES]
-            ]
-            own = speech_spectrum([self._draw(line, voice, delivery).mel for line in lines])
-            if len(self._own_spectra) >= MOST_SPECTRA:
-                self._own_spectra.clear()
-            self._own_spectra[key] = own
-        return own
 
 
 def each_symbol(line: Line, delivery: Delivery) -> tuple[Floats, Floats]:

@@ -26,7 +26,7 @@ from myxtts.inference.speaker import (
     Vocoder,
     each_symbol,
 )
-from myxtts.inference.timbre import speech_spectrum
+from myxtts.inference.timbre import speech_sounds
 from myxtts.inference.traced_voice import TracedVoice
 from myxtts.inference.vocoder import GriffinLim
 from myxtts.inference.voice_files import EXPORT_AGAIN, VoiceFiles, load_voice
@@ -80,7 +80,7 @@ class Synthesizer(Speaker):
             vector += heard.vector.numpy() * (len(piece) / samples)
             log_pitch += heard.log_pitch.numpy() * (len(piece) / samples)
         return HeardVoice(
-            vector.astype(np.float32), log_pitch.astype(np.float32), speech_spectrum(mels_heard)
+            vector.astype(np.float32), log_pitch.astype(np.float32), speech_sounds(mels_heard)
         )
 
     def mel_of(self, path: str | Path) -> Floats:

@@ -281,7 +281,11 @@ def device_stages(config: XTTSConfig, plan: DevicePlan) -> tuple[Any, Any]:
         return QuickestForm("Data stage", forms, device=plan.data_device)
 
     plain = make(Augmentation())
-    varied = Augmentation(gain_db=data.augment_gain_db, noise_db=data.augment_noise_db)
+    varied = Augmentation(
+        gain_db=data.augment_gain_db,
+        noise_db=data.augment_noise_db,
+        colour_db=data.augment_colour_db,
+    )
     return (plain if varied == Augmentation() else make(varied)), plain
 
 

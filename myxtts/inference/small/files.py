@@ -12,6 +12,7 @@ import numpy as np
 
 from myxtts.documents import read_bounded, read_json
 from myxtts.errors import DataError
+from myxtts.features.audio import NUM_MELS
 from myxtts.inference.speaker import HeardVoice
 from myxtts.inference.voice_facts import VoiceFacts, config_checksum
 from myxtts.text.languages import LANGUAGES, check_language
@@ -116,11 +117,11 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 def save_voice(voice: HeardVoice) -> dict[str, Any]:
     """A voice that was listened to, as JSON holds it."""
-    assert voice.spectrum is not None
+    assert voice.sounds is not None
     return {
         "vector": np.asarray(voice.vector)[0].tolist(),
         "log_pitch": float(np.asarray(voice.log_pitch)[0]),
-        "spectrum": voice.spectrum.tolist(),
+        "sounds": voice.sounds.astype(np.float64).round(2).tolist(),
     }
 
 
@@ -128,9 +129,10 @@ def _read_voice(saved: Mapping[str, Any]) -> HeardVoice:
     voice = HeardVoice(
         np.array([saved["vector"]], np.float32),
         np.array([saved["log_pitch"]], np.float32),
-        np.array(saved["spectrum"], np.float32),
+        # Exports of earlier versions have none, and are moved nowhere.
+        np.array(saved["sounds"], np.float32).reshape(-1, NUM_MELS) if "sounds" in saved else None,
     )
-    if not all(np.isfinite(np.asarray(part)).all() for part in voice):
+    if not all(np.isfinite(part).all() for part in voice if part is not None):
         raise ValueError("a voice in it is not finite")
     return voice
 

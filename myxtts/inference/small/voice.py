@@ -20,7 +20,7 @@ from myxtts.inference.small.files import EXPORT_AGAIN, FLOW_GRAPH, SmallFiles, l
 from myxtts.inference.small.griffin_lim import SmallGriffinLim
 from myxtts.inference.small.noise import flow_noise
 from myxtts.inference.speaker import Drawn, HeardVoice, Speaker, Vocoder, each_symbol
-from myxtts.inference.timbre import speech_spectrum
+from myxtts.inference.timbre import speech_sounds
 from myxtts.text.languages import LANGUAGE_IDS
 
 INSTALL_REMEDY = "pip install onnxruntime"
@@ -71,7 +71,7 @@ class SmallVoice(Speaker):
             vector += found_vector * (len(piece) / samples)
             log_pitch += found_pitch * (len(piece) / samples)
         return HeardVoice(
-            vector.astype(np.float32), log_pitch.astype(np.float32), speech_spectrum(heard)
+            vector.astype(np.float32), log_pitch.astype(np.float32), speech_sounds(heard)
         )
 
     def _draw(self, line: Line, voice: HeardVoice, delivery: Delivery) -> Drawn:
