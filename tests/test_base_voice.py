@@ -18,7 +18,7 @@ from myxtts.features.audio import SAMPLE_RATE
 from myxtts.inference.base_card import make_card
 from myxtts.inference.export import export_voice
 from myxtts.inference.synthesizer import Synthesizer
-from myxtts.inference.timbre import MOST_SOUNDS, correction, speech_sounds
+from myxtts.inference.timbre import FARTHEST, MOST_SOUNDS, correction, speech_sounds
 from myxtts.inference.voice_files import WEIGHTS_FILE, load_voice
 from myxtts.models.xtts import XTTS
 from myxtts.text.languages import LANGUAGES
@@ -131,8 +131,8 @@ def test_each_sound_is_moved_to_how_the_reference_says_it_and_keeps_its_loudness
     places = np.linspace(0, 1, 80, dtype=np.float32)
     sounds = {"dark": -4 - 4 * places, "bright": -8 + 4 * places}  # as a model draws them
     bent = {  # and as somebody says them: each has another bend
-        "dark": sounds["dark"] + np.sin(3 * np.pi * places),
-        "bright": sounds["bright"] - np.sin(3 * np.pi * places),
+        "dark": sounds["dark"] + 0.4 * np.sin(3 * np.pi * places),
+        "bright": sounds["bright"] - 0.4 * np.sin(3 * np.pi * places),
     }
     reference = np.concatenate([np.tile(bent[name], [30, 1]) for name in ("dark", "bright")] * 2)
     pause = np.full([50, 80], -11.5, np.float32)
@@ -147,6 +147,13 @@ def test_each_sound_is_moved_to_how_the_reference_says_it_and_keeps_its_loudness
         assert np.std(shape) < 0.1 * np.std(before)
         loudness = [np.logaddexp.reduce(each[middle], axis=1) for each in (moved, drawn)]
         np.testing.assert_allclose(*loudness, atol=0.1)
+
+
+def test_a_sound_that_the_reference_lacks_is_moved_only_so_far():
+    places = np.linspace(0, 1, 80, dtype=np.float32)
+    heard = np.tile(-4 - 4 * places, [50, 1])
+    moved = correction(heard, np.tile(-8 + 4 * places, [50, 1]))
+    np.testing.assert_allclose(np.sqrt((moved**2).mean(axis=1)), FARTHEST, rtol=1e-4)
 
 
 def test_a_reference_counts_up_to_a_length_and_pauses_stay_as_they_are():

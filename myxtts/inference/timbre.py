@@ -22,6 +22,7 @@ COMPARED = slice(1, 10)  # those by which sounds are told apart; the first is lo
 NEIGHBOURS = 2  # frames before and after, by which sounds are told apart as well
 CLOSENESS = 0.05  # how much worse than the best a moment may fit and still count
 SMOOTHED = 5  # frames, so that nothing jumps
+FARTHEST = 0.6  # how far a frame is moved on the average: a sound the reference lacks stays itself
 
 Floats = npt.NDArray[np.float32]
 
@@ -45,8 +46,10 @@ def correction(sounds: Floats, mel: Floats) -> Floats:
     # What is soft is breath and room, and stays as it is.
     heard = np.clip((loudness - loudness.max() + QUIET) / 2.0, 0.0, 1.0)
     moved = (wanted - mel) @ _WAVES.T @ _WAVES * heard[:, None]
-    added: Floats = _smooth(moved).astype(np.float32)
-    return added
+    added = _smooth(moved)
+    size = np.sqrt(np.mean(added**2, axis=1, keepdims=True))
+    limited: Floats = (added * (FARTHEST / np.maximum(size, FARTHEST))).astype(np.float32)
+    return limited
 
 
 def _loudness(mel: Floats) -> Floats:
