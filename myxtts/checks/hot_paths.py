@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from myxtts.config.config import ModelConfig, TrainingConfig
 from myxtts.data.loader import batch_spec
-from myxtts.features.device_stage import Augmentation, make_device_stage
+from myxtts.features.device_stage import make_device_stage
 from myxtts.inference.traced_voice import TracedVoice
 from myxtts.inference.vocoder import GriffinLim
 from myxtts.pipeline.budget import spec_bytes
@@ -59,12 +59,11 @@ def data_paths() -> tuple[list[HotPath], Spec]:
     stage = make_device_stage(on_gpu=True).get_concrete_function(host)
     ready = ready_batch_spec(stage)
     compiled = make_device_stage(jit_compile=True, on_gpu=True).get_concrete_function(host)
-    # As little data and the base voice's are prepared: played faster and slower, and coloured.
+    # As little data is prepared: the same, behind clips played faster and slower.
     varied = batch_spec(**asdict(SHAPE), played=True)
-    colour = Augmentation(colour_db=3.0)
     played, played_compiled = (
-        make_device_stage(colour, jit_compile=compiles, on_gpu=True).get_concrete_function(varied)
-        for compiles in (False, True)
+        make_device_stage(jit_compile=jit_compile, on_gpu=True).get_concrete_function(varied)
+        for jit_compile in (False, True)
     )
     crossed = crossing().get_concrete_function(list(ready.values()))
     paths = [
