@@ -3,7 +3,9 @@
 A model clones people it never heard only roughly: it knows the colour of a voice as a whole, and
 each of their vowels has one of its own. So for every frame that the model draws, the moments of the
 reference that sound like it are looked up, and its spectrum is moved towards theirs. What is finer
-than formants, the pitch's harmonics, stays the model's.
+than formants, the pitch's harmonics, stays the model's. Of twelve people, before it was limited:
+0.36 of their digits and 0.44 of their sentences were nearest to them, of 54, without it, 0.83 and
+0.77 with it.
 """
 
 from __future__ import annotations
