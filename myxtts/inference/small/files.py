@@ -129,7 +129,7 @@ def _read_voice(saved: Mapping[str, Any]) -> HeardVoice:
     voice = HeardVoice(
         np.array([saved["vector"]], np.float32),
         np.array([saved["log_pitch"]], np.float32),
-        # Exports of earlier versions have none, and are moved nowhere.
+        # Exports of earlier versions have none.
         np.array(saved["sounds"], np.float32).reshape(-1, NUM_MELS) if "sounds" in saved else None,
     )
     if not all(np.isfinite(part).all() for part in voice if part is not None):
