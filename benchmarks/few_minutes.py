@@ -1,7 +1,7 @@
 """What a few minutes of one person's recordings are worth, from the base voice and from nothing.
 
     python -m benchmarks.few_minutes DATA --out DIR [--minutes 1,5,15,36] [--starts base,none]
-        [--wall 15] [--base RUN_OR_EXPORT]
+        [--wall 15] [--base RUN_OR_EXPORT] [--set training.freeze=encoder,duration] [--other]
 
 DATA is an LJSpeech-like folder of one speaker; its last clips are never trained on. Each run gets
 the same wall time on this machine; one from a voice is over when the steps of its recipe are done,
@@ -13,7 +13,9 @@ as with `myxtts train`, if that is earlier. Of each voice is measured:
     distance   mel cepstral distortion to the held-out recordings of the same texts, in dB
     alike      likeness to the speaker by resemblyzer
 
---base names the voice to start from; for honest numbers one that never heard DATA.
+--base names the voice to start from; for honest numbers one that never heard DATA. --set tries the
+recipe otherwise, and --other judges by other clips than the last ones, so that what is chosen by it
+is not chosen by the clips that judge it in the end.
 """
 
 from __future__ import annotations
@@ -42,11 +44,11 @@ from myxtts.corpora.demo_sentences import HELD_OUT_SLOTS, draw_slot_sentences
 from myxtts.data.clips import check_clips
 from myxtts.data.manifests import read_manifest
 from myxtts.data.waves import decode
-from myxtts.errors import MyXTTSError
+from myxtts.errors import ConfigError, MyXTTSError
 from myxtts.features.audio import SAMPLE_RATE
 from myxtts.training.recipe import DROPOUT, SHARPNESS, SPEED, choose_recipe
 
-HELD_OUT = 16  # clips at the end of the list
+HELD_OUT = 16  # clips at the end of the list, and as many before them for --other
 REFERENCES = 3
 RATE_STEPS = 20
 NOTHING = "none"
@@ -82,10 +84,15 @@ def write_subset(clips: Sequence[Clip], folder: Path, *, minutes: float) -> floa
     return seconds / 60
 
 
-def settings(data: Path, run: Path, *, start: str, minutes: float) -> XTTSConfig:
-    """The trainer's own recipe from a voice; from nothing the demo's, which learns quickest."""
+def settings(
+    data: Path, run: Path, *, start: str, minutes: float, changes: Sequence[str] = ()
+) -> XTTSConfig:
+    """The trainer's own recipe from a voice; from nothing the demo's, which learns quickest.
+
+    Changes are settings by their dotted names, as in `training.dropout=0.2`.
+    """
     from_voice, recipe = start != NOTHING, choose_recipe(minutes)
-    return XTTSConfig(
+    config = XTTSConfig(
         model=ModelConfig(size="tiny"),
         data=DataConfig(
             train_data=data,
@@ -107,6 +114,14 @@ def settings(data: Path, run: Path, *, start: str, minutes: float) -> XTTSConfig
             init_from=Path(start) if from_voice else None,
         ),
     )
+    for change in changes:
+        name, _, value = change.partition("=")
+        section, _, key = name.partition(".")
+        part = getattr(config, section, None)
+        if not value or not hasattr(part, key):
+            raise ConfigError(f"{change!r} is no setting.", "--set training.learning_rate=0.0005")
+        setattr(part, key, value.split(",") if key == "freeze" else value)
+    return config
 
 
 def train(config: XTTSConfig, *, wall_minutes: float) -> int:
@@ -202,20 +217,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--starts", default=f"base,{NOTHING}", help="base, none or both")
     parser.add_argument("--wall", type=float, default=15.0, help="minutes of training")
     parser.add_argument("--base", default="base", help="the voice that base stands for")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="try another setting"
+    )
+    parser.add_argument("--other", action="store_true", help="judge by the clips before the last")
     options = parser.parse_args(arguments)
     try:
         clips = read_clips(options.data)
-        held_out, rest = clips[-HELD_OUT:], clips[:-HELD_OUT]
+        held_out = clips[-2 * HELD_OUT : -HELD_OUT] if options.other else clips[-HELD_OUT:]
+        rest = clips[: -2 * HELD_OUT] if options.other else clips[:-HELD_OUT]
         judges = Judges(held_out, [path for path, _ in rest[:REFERENCES]])
         for minutes in map(float, options.minutes.split(",")):
             data = options.out / f"data_{minutes:g}"
             found = write_subset(rest, data, minutes=minutes)
             for start in options.starts.split(","):
-                run = options.out / f"run_{start}_{minutes:g}"
+                run = options.out / "_".join(["run", start, f"{minutes:g}", *options.set])
                 voice = options.base if start == "base" else start
-                config = settings(data, run, start=voice, minutes=minutes)
+                config = settings(data, run, start=voice, minutes=minutes, changes=options.set)
                 steps = train(config, wall_minutes=options.wall)
                 row = {"minutes": round(found, 1), "start": start, "steps": steps}
+                row |= {"set": options.set} if options.set else {}
                 print(json.dumps(row | judges.measure(run)), flush=True)
     except MyXTTSError as error:
         print(error, file=sys.stderr)

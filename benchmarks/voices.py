@@ -219,6 +219,11 @@ def make_judges() -> dict[str, Judge]:
     except ImportError as error:
         print(f"No speaker embedding beside it ({error}): pip install resemblyzer webrtcvad-wheels")
         return judges
+    import torch
+
+    # Its threads wait for each other by spinning: beside other work, what takes half a minute with
+    # one thread was not done after ten minutes with two.
+    torch.set_num_threads(1)
     encoder = VoiceEncoder("cpu", verbose=False)
 
     def embed(wave: Wave) -> np.ndarray:
