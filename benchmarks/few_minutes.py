@@ -28,6 +28,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -163,16 +164,34 @@ def make_mos() -> Callable[[Wave], dict[str, float]] | None:
 
 
 class Judges:
-    """All that is measured of a voice of one speaker."""
+    """All that is measured of a voice of one speaker; what is asked of the recordings, once."""
 
     def __init__(self, held_out: Sequence[Clip], references: Sequence[Path]) -> None:
         self.recogniser = make_recogniser()
         self.mos = make_mos()
         self.alike = make_judges().get("resemblyzer")
-        self.held_out, self.references = held_out, references
+        self.read, self.references = [text for _, text in held_out], list(references)
         rng = random.Random(0)
         self.texts = draw_slot_sentences(HELD_OUT_SLOTS, num_sentences=24, rng=rng)
         self.originals = [as_wave(decode(path)) for path, _ in held_out]
+
+    # TensorFlow must not start before the first training has set up its devices.
+
+    @cached_property
+    def sounds(self) -> list[Any]:
+        """Mels and pitch of the held-out recordings."""
+        from myxtts.evaluation.pitch import analyse
+
+        return [analyse(wave) for wave in self.originals]
+
+    @cached_property
+    def copies(self) -> dict[str, float]:
+        """The quality of the vocoder's copies of them."""
+        from myxtts.inference.vocoder import GriffinLim
+
+        vocoder = GriffinLim(device="/CPU:0")
+        waves = [vocoder([sound.mel], [sound.pitch])[0] for sound in self.sounds]
+        return self._quality(waves, "copy ")
 
     def measure(self, model: str | Path) -> dict[str, float]:
         """The numbers of one voice."""
@@ -181,26 +200,27 @@ class Judges:
         from myxtts.inference.synthesizer import Synthesizer
 
         synthesizer = Synthesizer.load(model)
-        voice = synthesizer.listen(list(self.references))
+        voice = synthesizer.listen(self.references)
         said = synthesizer.speak(self.texts, voice=voice, language="en")
         pairs = zip(said, self.texts, strict=True)
         scores = [self.recogniser.score(wave, SAMPLE_RATE, text) for wave, text in pairs]
-        read = synthesizer.speak([text for _, text in self.held_out], voice=voice, language="en")
-        sounds = [analyse(wave) for wave in self.originals]
+        read = synthesizer.speak(self.read, voice=voice, language="en")
         far = [
             compare(analyse(wave), sound).cepstral_db
-            for wave, sound in zip(read, sounds, strict=True)
+            for wave, sound in zip(read, self.sounds, strict=True)
         ]
         numbers = {"words": _mean(scores), "distance": _mean(far)}
-        copies = [synthesizer.vocoder([sound.mel], [sound.pitch])[0] for sound in sounds]
-        for name, waves in (("", read), ("copy ", copies)):
-            judged = [self.mos(wave) for wave in waves] if self.mos else []
-            for measure in ("P.808", "overall") if judged else ():
-                numbers[name + measure] = _mean(each[measure] for each in judged)
+        numbers |= self._quality(read) | self.copies
         if self.alike is not None:
             own = self.alike.average([self.alike.profile(wave) for wave in self.originals])
             numbers["alike"] = _mean(float(self.alike.profile(wave) @ own) for wave in read)
         return numbers
+
+    def _quality(self, waves: Sequence[Wave], name: str = "") -> dict[str, float]:
+        if self.mos is None:
+            return {}
+        judged = [self.mos(wave) for wave in waves]
+        return {name + key: _mean(each[key] for each in judged) for key in judged[0]}
 
 
 def _mean(values: Any) -> float:
