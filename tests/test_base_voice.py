@@ -18,7 +18,13 @@ from myxtts.features.audio import SAMPLE_RATE
 from myxtts.inference.base_card import make_card
 from myxtts.inference.export import export_voice
 from myxtts.inference.synthesizer import Synthesizer
-from myxtts.inference.timbre import FARTHEST, MOST_SOUNDS, correction, speech_sounds
+from myxtts.inference.timbre import (
+    FARTHEST,
+    MOST_SOUNDS,
+    SMOOTHED,
+    correction,
+    speech_sounds,
+)
 from myxtts.inference.voice_files import WEIGHTS_FILE, load_voice
 from myxtts.models.xtts import XTTS
 from myxtts.text.languages import LANGUAGES
@@ -139,7 +145,7 @@ def test_each_sound_is_moved_to_how_the_reference_says_it_and_keeps_its_loudness
     heard = speech_sounds([np.concatenate([reference, pause]).astype(np.float32)])
     assert len(heard) == len(reference)  # pauses do not count
     drawn = np.concatenate([np.tile(sounds[name], [40, 1]) for name in ("bright", "dark")])
-    moved = drawn + correction(heard, drawn.astype(np.float32))
+    moved = drawn + correction(heard, drawn.astype(np.float32), np.array([40, 40]))
     for start, name in ((0, "bright"), (40, "dark")):
         middle = slice(start + 10, start + 30)
         shape = (moved[middle] - bent[name]).mean(axis=0)
@@ -152,7 +158,7 @@ def test_each_sound_is_moved_to_how_the_reference_says_it_and_keeps_its_loudness
 def test_a_sound_that_the_reference_lacks_is_moved_only_so_far():
     places = np.linspace(0, 1, 80, dtype=np.float32)
     heard = np.tile(-4 - 4 * places, [50, 1])
-    moved = correction(heard, np.tile(-8 + 4 * places, [50, 1]))
+    moved = correction(heard, np.tile(-8 + 4 * places, [50, 1]), np.array([50]))
     np.testing.assert_allclose(np.sqrt((moved**2).mean(axis=1)), FARTHEST, rtol=1e-4)
 
 
@@ -162,7 +168,18 @@ def test_a_reference_counts_up_to_a_length_and_pauses_stay_as_they_are():
     assert len(speech_sounds([speech, speech])) == MOST_SOUNDS
     pause = np.full([20, 80], -11.5, np.float32)
     mel = np.concatenate([speech[:50], pause])
-    assert not correction(speech_sounds([speech]), mel)[55:].any()
+    assert not correction(speech_sounds([speech]), mel, np.array([50, 20]))[55:].any()
+
+
+def test_each_half_of_a_sound_is_moved_as_one():
+    rng = np.random.default_rng(0)
+    heard, mel = rng.normal(-4, 1, [2, 60, 80]).astype(np.float32)
+    added = correction(heard, mel, np.array([0, 30, 30, 0]))
+    reach = SMOOTHED // 2  # near the edges of a half its neighbour is heard too
+    for first in (0, 15, 30, 45):
+        middle = added[first + (reach if first else 0) : first + 15 - reach]
+        np.testing.assert_allclose(middle, middle[:1].repeat(len(middle), 0), atol=1e-6)
+    assert np.abs(added[7] - added[22]).max() > 0.01
 
 
 def test_only_the_base_voice_is_moved_unasked(voice):

@@ -263,7 +263,7 @@ class Speaker(ABC):
                     "sounds: it cannot be moved to them.",
                     "--reference FILE.wav, --timbre 0, or export it anew",
                 )
-            mel = mel + np.float32(self.timbre) * correction(voice.sounds, mel)
+            mel = mel + np.float32(self.timbre) * correction(voice.sounds, mel, durations)
         (wave,) = self.vocoder([mel], [pitch])
         symbols = tuple(self.files.tokenizer.symbols[i] for i in line.ids)
         return Speech(wave=wave, mel=mel, durations=durations, symbols=symbols, pitch=pitch)
