@@ -144,7 +144,10 @@ def train(config: XTTSConfig, *, wall_minutes: float) -> int:
                 if left > 30 or step == RATE_STEPS:
                     trainer.stop_after(min(most, step + max(1, int(left * rate))))
 
-        return int(trainer.train(on_step=plan_the_rest)["steps"])
+        result = trainer.train(on_step=plan_the_rest)
+    if result["stopped_by"] is not None:  # half a voice is not judged; the same command goes on
+        sys.exit(128 + result["stopped_by"])
+    return int(result["steps"])
 
 
 def make_mos() -> Callable[[Wave], dict[str, float]] | None:
