@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +26,12 @@ LONGEST_FILES = (
     *("documented_commands", "trainer_settings", "failures", "training_data", "loader", "step"),
     *("examples", "profiler", "kept_tokenizer", "evaluate", "recognition", "leaks", "web"),
 )
+
+
+def pytest_configure() -> None:
+    # In the background of a shell script Ctrl-C is ignored, also by all that a test starts.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
