@@ -33,7 +33,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 
 from benchmarks.intelligibility import make_recogniser
-from benchmarks.voices import Judge, as_wave, make_judges, original
+from benchmarks.judges import Judge, make_judges
+from benchmarks.voices import as_wave, original
 from myxtts.corpora.base_texts import sentences_of
 from myxtts.corpora.demo import DEMO_VOICES, DemoVoice
 from myxtts.corpora.demo_sentences import HELD_OUT_SLOTS, SLOTS, draw_slot_sentences

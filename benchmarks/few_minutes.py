@@ -1,7 +1,7 @@
 """What a few minutes of one person's recordings are worth, from the base voice and from nothing.
 
     python -m benchmarks.few_minutes DATA --out DIR [--minutes 1,5,15,36] [--starts base,none]
-        [--wall 15] [--base RUN_OR_EXPORT] [--set training.freeze=encoder,duration] [--other]
+        [--wall 15] [--base RUN_OR_EXPORT] [--set training.freeze=[encoder,duration]] [--other]
 
 DATA is an LJSpeech-like folder of one speaker; its last clips are never trained on. Each run gets
 the same wall time on this machine; one from a voice is over when the steps of its recipe are done,
@@ -37,9 +37,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import soundfile
 import soxr
+import yaml
 
 from benchmarks.intelligibility import make_recogniser
-from benchmarks.voices import as_wave, make_judges
+from benchmarks.judges import make_judges
+from benchmarks.voices import as_wave
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSConfig
 from myxtts.corpora.demo_sentences import HELD_OUT_SLOTS, draw_slot_sentences
 from myxtts.data.clips import check_clips
@@ -90,7 +92,7 @@ def settings(
 ) -> XTTSConfig:
     """The trainer's own recipe from a voice; from nothing the demo's, which learns quickest.
 
-    Changes are settings by their dotted names, as in `training.dropout=0.2`.
+    Changes are settings by their dotted names with a value of YAML, as in `training.dropout=0.2`.
     """
     from_voice, recipe = start != NOTHING, choose_recipe(minutes)
     config = XTTSConfig(
@@ -119,9 +121,9 @@ def settings(
         name, _, value = change.partition("=")
         section, _, key = name.partition(".")
         part = getattr(config, section, None)
-        if not value or not hasattr(part, key):
+        if not value or key not in getattr(type(part), "model_fields", {}):
             raise ConfigError(f"{change!r} is no setting.", "--set training.learning_rate=0.0005")
-        setattr(part, key, value.split(",") if key == "freeze" else value)
+        setattr(part, key, yaml.safe_load(value))
     return config
 
 
@@ -177,6 +179,8 @@ class Judges:
         rng = random.Random(0)
         self.texts = draw_slot_sentences(HELD_OUT_SLOTS, num_sentences=24, rng=rng)
         self.originals = [as_wave(decode(path)) for path, _ in held_out]
+        if self.alike is not None:
+            self.own = self.alike.average([self.alike.profile(wave) for wave in self.originals])
 
     # TensorFlow must not start before the first training has set up its devices.
 
@@ -215,8 +219,7 @@ class Judges:
         numbers = {"words": _mean(scores), "distance": _mean(far)}
         numbers |= self._quality(read) | self.copies
         if self.alike is not None:
-            own = self.alike.average([self.alike.profile(wave) for wave in self.originals])
-            numbers["alike"] = _mean(float(self.alike.profile(wave) @ own) for wave in read)
+            numbers["alike"] = _mean(float(self.alike.profile(wave) @ self.own) for wave in read)
         return numbers
 
     def _quality(self, waves: Sequence[Wave], name: str = "") -> dict[str, float]:
@@ -247,8 +250,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     try:
         clips = read_clips(options.data)
-        held_out = clips[-2 * HELD_OUT : -HELD_OUT] if options.other else clips[-HELD_OUT:]
-        rest = clips[: -2 * HELD_OUT] if options.other else clips[:-HELD_OUT]
+        if options.other:
+            del clips[-HELD_OUT:]
+        held_out, rest = clips[-HELD_OUT:], clips[:-HELD_OUT]
         judges = Judges(held_out, [path for path, _ in rest[:REFERENCES]])
         for minutes in map(float, options.minutes.split(",")):
             data = options.out / f"data_{minutes:g}"

@@ -31,7 +31,7 @@ import os
 import random
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.intelligibility import make_recogniser
+from benchmarks.judges import Judge, Wave, make_judges
 from myxtts.corpora.demo import (
     NEW_SENTENCES_MANIFEST,
     NEW_WORDS_MANIFEST,
@@ -79,9 +80,6 @@ BARS: dict[tuple[str, str], tuple[str, float]] = {
     (UNSEEN, NEW_WORDS): (">=", 0.80),
 }
 
-Wave = np.ndarray
-Profile = Any  # of one kind of judge: a VoiceProfile, or an embedding
-
 
 @dataclass(frozen=True)
 class Corpus:
@@ -105,32 +103,6 @@ class Test:
     def everyone(self) -> list[DemoVoice]:
         """Who speaks: all are candidates."""
         return [voice for voices in self.voices.values() for voice in voices]
-
-
-@dataclass
-class Judge:
-    """A way to compare voices: a profile of a wave, and names of candidates nearest first."""
-
-    profile: Callable[[Wave], Profile]
-    rank: Callable[[Profile, Mapping[str, Profile]], list[str]]
-    average: Callable[[Sequence[Profile]], Profile]
-    originals: dict[str, list[Profile]] = field(default_factory=dict)  # by voice, by sentence
-
-    def learn(self, recordings: Mapping[str, Sequence[Wave]]) -> None:
-        """Listen to the candidates' recordings of all sentences."""
-        self.originals = {name: list(map(self.profile, said)) for name, said in recordings.items()}
-
-    def nearest(self, waves: Sequence[Wave]) -> list[str]:
-        """Whose recording of each sentence is nearest to what was said."""
-        return [
-            self.rank(self.profile(wave), {n: said[i] for n, said in self.originals.items()})[0]
-            for i, wave in enumerate(waves)
-        ]
-
-    def nearest_by_average(self, waves: Sequence[Wave]) -> str:
-        """Whose recordings together are nearest to waves that say anything."""
-        candidates = {name: self.average(said) for name, said in self.originals.items()}
-        return self.rank(self.average(list(map(self.profile, waves))), candidates)[0]
 
 
 @dataclass
@@ -205,39 +177,6 @@ def draw_test(corpus: Corpus, *, num_sentences: int, num_references: int, seed: 
             HELD_OUT_SLOTS, num_sentences=num_sentences, rng=rng, avoid=corpus.texts
         ),
     )
-
-
-def make_judges() -> dict[str, Judge]:
-    """Pitch and spectrum, and the speaker embedding where it is installed."""
-    from myxtts.evaluation.pitch import analyse
-    from myxtts.evaluation.voice_match import average_profile, profile_of, rank
-
-    by_sound = Judge(lambda wave: profile_of(analyse(wave)), rank, average_profile)
-    judges = {"pitch and spectrum": by_sound}
-    try:
-        from resemblyzer import VoiceEncoder, preprocess_wav
-    except ImportError as error:
-        print(f"No speaker embedding beside it ({error}): pip install resemblyzer webrtcvad-wheels")
-        return judges
-    import torch
-
-    # Its threads wait for each other by spinning: beside other work, what takes half a minute with
-    # one thread was not done after ten minutes with two.
-    torch.set_num_threads(1)
-    encoder = VoiceEncoder("cpu", verbose=False)
-
-    def embed(wave: Wave) -> np.ndarray:
-        return encoder.embed_utterance(preprocess_wav(wave, source_sr=SAMPLE_RATE))
-
-    def most_alike(voice: np.ndarray, candidates: Mapping[str, np.ndarray]) -> list[str]:
-        return sorted(candidates, key=lambda name: -float(voice @ candidates[name]))
-
-    def average(voices: Sequence[np.ndarray]) -> np.ndarray:
-        mean = np.mean(voices, axis=0)
-        return mean / np.linalg.norm(mean)
-
-    judges["resemblyzer"] = Judge(embed, most_alike, average)
-    return judges
 
 
 def as_wave(samples: np.ndarray) -> Wave:

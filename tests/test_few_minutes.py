@@ -21,12 +21,13 @@ def test_a_start_from_a_voice_trains_by_the_recipe_and_one_from_nothing_as_long_
 
 
 def test_a_recipe_is_tried_otherwise_and_what_is_no_setting_is_named(tmp_path):
-    changes = ["training.freeze=encoder,duration", "training.early_stopping_patience=2"]
+    changes = ["training.freeze=[encoder,duration]", "training.early_stopping_patience=2"]
     config = settings(tmp_path, tmp_path / "run", start="base", minutes=5.0, changes=changes)
     assert config.training.freeze == ("encoder", "duration")
     assert config.training.early_stopping_patience == 2
     for wrong in (
         "training.patience=2",
+        "training.preset=1",
         "freeze=encoder",
         "training.dropout",
         "training.dropout=9",
