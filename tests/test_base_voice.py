@@ -10,6 +10,9 @@ import pytest
 from safetensors.numpy import load_file
 
 from myxtts import base
+from myxtts.cli.plan import plan_settings
+from myxtts.cli.profile import profile_settings
+from myxtts.config.commands import training_command
 from myxtts.config.config import ModelConfig, XTTSConfig
 from myxtts.config.presets import MODEL_SIZES
 from myxtts.data.prepare import recorded_minutes
@@ -291,6 +294,24 @@ def test_another_start_is_not_touched(asked):
     before = settings.model_copy(deep=True)
     assert choose_start(settings, given=["training.init_from"], measure=never, has_gpu=False) == []
     assert settings == before
+
+
+def test_profile_and_plan_are_of_the_training_that_train_would_choose(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # no settings and no run of anybody else's
+    data = make_clips(tmp_path / "data", 4)
+    given = {"data.train_data": data, "data.simulate": True}
+    measured = profile_settings(None, dict(given))
+    assert (measured.model.size, str(measured.training.init_from)) == ("tiny", "base")
+    assert measured.training.sharpness > 0
+    command = training_command(measured)  # which a profile recommends: it keeps the base voice
+    assert "--model-size tiny" in command
+    assert "--init-from base" in command
+    planned = plan_settings(None, {"data.train_data": data})
+    assert planned.model.size == base.base_sizes()[0]  # for cards, which this machine may lack
+    own = profile_settings(None, given | {"model.size": "normal"})
+    assert own.training.init_from is None
+    elsewhere = plan_settings(None, {"data.train_data": tmp_path / "on another machine"})
+    assert elsewhere.training.init_from is None
 
 
 def test_minutes_are_those_of_the_clips_that_can_be_used(tmp_path):

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from myxtts.cli.output import Debug, echo, load_tensorflow, quiet_native_output, start_logging
-from myxtts.cli.setting_flags import ConfigFile, Given, load_settings, setting_flags
+from myxtts.cli.setting_flags import (
+    ConfigFile,
+    Given,
+    load_settings,
+    named_settings,
+    setting_flags,
+)
 from myxtts.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -52,8 +58,8 @@ def plan(
 ) -> None:
     """Plan memory for cards of a size, ask a profile what-if, or put its advice to the test.
 
-    With --gpu-memory or --cards it needs neither data nor a GPU. Without them the cards of this
-    machine count.
+    With --gpu-memory or --cards it needs neither data nor a GPU; with --train-data it plans what
+    myxtts train would do with it. Without the first two the cards of this machine count.
     """
     start_logging()
     if verify:
@@ -66,11 +72,22 @@ def plan(
             "make one: myxtts profile --json profile.json, then --profile profile.json",
         )
     else:
-        settings = load_settings(config, given)
+        settings = plan_settings(config, given)
         if not cards or gpu_memory is not None:
             settings = _plan_memory(settings, gpu_memory)
         if cards:
             _estimate_speed(settings)
+
+
+def plan_settings(config: Path | None, given: Given) -> XTTSConfig:
+    """What to plan: with data that lies here, what `train` would choose for it on a GPU."""
+    from myxtts.cli.start import settle_start
+
+    settings = load_settings(config, given)
+    if settings.data.train_data is not None and settings.data.train_data.exists():
+        has_gpu = not settings.data.simulate
+        settle_start(settings, named_settings(config, given), has_gpu=has_gpu)
+    return settings
 
 
 def _plan_memory(settings: XTTSConfig, gpu_memory: int | None) -> XTTSConfig:

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from myxtts.cli.output import Debug, echo, load_tensorflow, start_logging, write_text
-from myxtts.cli.setting_flags import ConfigFile, Given, load_settings, setting_flags
+from myxtts.cli.setting_flags import (
+    ConfigFile,
+    Given,
+    load_settings,
+    named_settings,
+    setting_flags,
+)
 from myxtts.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,8 +48,9 @@ def profile(
 ) -> None:
     """Measure every stage alone and all of them together, and say which settings to change.
 
-    Without --train-data a small built-in corpus is spoken and measured with. Nothing of a run is
-    changed: the model is made anew and thrown away.
+    With --train-data it measures what myxtts train would do with it; without, a small built-in
+    corpus is spoken and measured with. Nothing of a run is changed: the model is made anew and
+    thrown away.
     """
     start_logging()
     if lang not in ("en", "fa"):
@@ -65,7 +72,8 @@ def profile(
 
 
 def profile_settings(config: Path | None, given: Given) -> XTTSConfig:
-    """The settings to measure; without data those that suit the built-in corpus."""
+    """The settings to measure: what `train` would choose, or what suits the built-in corpus."""
+    from myxtts.cli.start import settle_start
     from myxtts.pipeline.devices import check_machine
     from myxtts.pipeline.request import check_request
 
@@ -82,6 +90,8 @@ def profile_settings(config: Path | None, given: Given) -> XTTSConfig:
             settings.model.size = "tiny"
         if "static_shapes" not in settings.data.model_fields_set:
             settings.data.static_shapes = "one"  # each shape takes a compilation of its own
+    else:
+        settle_start(settings, named_settings(config, given))
     return settings
 
 

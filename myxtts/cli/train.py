@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from myxtts.cli.output import Debug, echo, make_console, quiet_native_output, start_logging
+from myxtts.cli.output import Debug, echo, quiet_native_output, start_logging
 from myxtts.cli.setting_flags import (
     ConfigFile,
     Given,
@@ -22,8 +21,6 @@ from myxtts.errors import ConfigError
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
     from myxtts.replicas.cluster import Cluster
-
-log = logging.getLogger(__name__)
 
 
 @setting_flags(*GROUPS)
@@ -46,6 +43,7 @@ def train(
     """
     start_logging()
     from myxtts.cli.replicas import launch, prepare_replica
+    from myxtts.cli.start import settle_start
     from myxtts.config.config import TrainingConfig
     from myxtts.pipeline.devices import check_machine
     from myxtts.pipeline.request import check_request
@@ -72,7 +70,7 @@ def train(
     if replicas > 1:
         raise typer.Exit(launch(settings, replicas))
     check_machine(settings.data.device_request())
-    _choose_start(settings, named_settings(config, given))
+    settle_start(settings, named_settings(config, given))
     _train(settings, cluster)
 
 
@@ -95,37 +93,6 @@ def _check_data(settings: XTTSConfig) -> None:
                 f"The data folder {folder} does not exist.",
                 f"check the path given with --{name}-data",
             )
-
-
-def _choose_start(settings: XTTSConfig, given: set[str]) -> None:
-    """From the base voice or from nothing, by how much was recorded; a run that goes on has it."""
-    from rich.progress import Progress
-
-    from myxtts.config.config import XTTSConfig
-    from myxtts.data.prepare import recorded_minutes
-    from myxtts.pipeline.hardware import HARDWARE
-    from myxtts.training.recipe import choose_start, keep_choices
-
-    training = settings.training
-    goes_on = (training.checkpoint_dir / "checkpoints").is_dir() and training.resume != "reset"
-    begun = training.checkpoint_dir / "config.yaml"
-    if goes_on and begun.is_file():
-        keep_choices(settings, XTTSConfig.from_yaml(begun), given=given)
-    if goes_on or settings.data.train_data is None:
-        return
-
-    def measure() -> float:
-        with Progress(console=make_console(stderr=True), transient=True) as progress:
-            bar = progress.add_task("Reading clips", total=None)
-            return recorded_minutes(
-                settings.data,
-                on_list=lambda clips: progress.update(bar, total=clips),
-                on_clip=lambda: progress.advance(bar),
-            )
-
-    has_gpu = not settings.data.simulate and bool(HARDWARE.cards())
-    for line in choose_start(settings, given=given, measure=measure, has_gpu=has_gpu):
-        log.info("%s", line)
 
 
 def _train(settings: XTTSConfig, cluster: Cluster | None) -> None:
