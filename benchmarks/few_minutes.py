@@ -42,6 +42,7 @@ import yaml
 from benchmarks.intelligibility import make_recogniser
 from benchmarks.judges import make_judges
 from benchmarks.voices import as_wave
+from myxtts.base import BASE
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSConfig
 from myxtts.corpora.demo_sentences import HELD_OUT_SLOTS, draw_slot_sentences
 from myxtts.data.clips import check_clips
@@ -49,7 +50,7 @@ from myxtts.data.manifests import read_manifest
 from myxtts.data.waves import decode
 from myxtts.errors import ConfigError, MyXTTSError
 from myxtts.features.audio import SAMPLE_RATE
-from myxtts.training.recipe import DROPOUT, SHARPNESS, SPEED, choose_recipe
+from myxtts.training.recipe import Recorded, choose_start
 
 HELD_OUT = 16  # clips at the end of the list, and as many before them for --other
 REFERENCES = 3
@@ -71,8 +72,8 @@ def read_clips(folder: Path) -> list[Clip]:
     ]
 
 
-def write_subset(clips: Sequence[Clip], folder: Path, *, minutes: float) -> float:
-    """So many minutes of clips as a folder of their own; returns how many there are."""
+def write_subset(clips: Sequence[Clip], folder: Path, *, minutes: float) -> Recorded:
+    """So many minutes of clips as a folder of their own."""
     (folder / "wavs").mkdir(parents=True, exist_ok=True)
     rows, seconds = ["audio_file|text\n"], 0.0
     for path, text in clips:
@@ -84,39 +85,31 @@ def write_subset(clips: Sequence[Clip], folder: Path, *, minutes: float) -> floa
         rows.append(f"{name}|{text}\n")
         seconds += len(wave) / SAMPLE_RATE
     (folder / "metadata.csv").write_text("".join(rows), encoding="utf-8")
-    return seconds / 60
+    return Recorded(seconds / 60, len(rows) - 1)
 
 
 def settings(
-    data: Path, run: Path, *, start: str, minutes: float, changes: Sequence[str] = ()
+    data: Path, run: Path, *, start: str, recorded: Recorded, changes: Sequence[str] = ()
 ) -> XTTSConfig:
-    """The trainer's own recipe from a voice; from nothing the demo's, which learns quickest.
+    """What `train` chooses, from a voice; from nothing the demo's settings, which learn quickest.
 
     Changes are settings by their dotted names with a value of YAML, as in `training.dropout=0.2`.
     """
-    from_voice, recipe = start != NOTHING, choose_recipe(minutes)
     config = XTTSConfig(
         model=ModelConfig(size="tiny"),
-        data=DataConfig(
-            train_data=data,
-            cache="memory",
-            batch_frames=4096,
-            max_buckets=2,
-            augment_speed=SPEED if from_voice else 0.0,
-        ),
+        data=DataConfig(train_data=data, cache="memory", max_buckets=2),
         training=TrainingConfig(
-            checkpoint_dir=run,
-            max_steps=recipe.steps if from_voice else 100_000,  # or the wall time
-            learning_rate=recipe.learning_rate if from_voice else 2e-3,
-            sharpness=SHARPNESS if from_voice else 0.0,
-            dropout=DROPOUT if from_voice else 0.0,
-            warmup_steps=50,
-            ema_decay=0.995,
-            validation_steps=100_000,
-            sample_steps=100_000,
-            init_from=Path(start) if from_voice else None,
+            checkpoint_dir=run, validation_steps=100_000, sample_steps=100_000, init_from=Path(BASE)
         ),
     )
+    if start == NOTHING:
+        config.training.init_from = None
+        config.training.max_steps = 100_000  # or the wall time
+        config.training.learning_rate, config.training.warmup_steps = 2e-3, 50
+        config.training.ema_decay, config.data.batch_frames = 0.995, 4096
+    else:
+        choose_start(config, given={"model.size"}, measure=lambda: recorded, has_gpu=False)
+        config.training.init_from = Path(start)
     for change in changes:
         name, _, value = change.partition("=")
         section, _, key = name.partition(".")
@@ -256,13 +249,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         judges = Judges(held_out, [path for path, _ in rest[:REFERENCES]])
         for minutes in map(float, options.minutes.split(",")):
             data = options.out / f"data_{minutes:g}"
-            found = write_subset(rest, data, minutes=minutes)
+            recorded = write_subset(rest, data, minutes=minutes)
             for start in options.starts.split(","):
                 run = options.out / "_".join(["run", start, f"{minutes:g}", *options.set])
                 voice = options.base if start == "base" else start
-                config = settings(data, run, start=voice, minutes=minutes, changes=options.set)
+                config = settings(data, run, start=voice, recorded=recorded, changes=options.set)
                 steps = train(config, wall_minutes=options.wall)
-                row = {"minutes": round(found, 1), "start": start, "steps": steps}
+                row = {"minutes": round(recorded.minutes, 1), "start": start, "steps": steps}
                 row |= {"set": options.set} if options.set else {}
                 print(json.dumps(row | judges.measure(run)), flush=True)
     except MyXTTSError as error:

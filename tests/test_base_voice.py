@@ -15,7 +15,7 @@ from myxtts.cli.profile import profile_settings
 from myxtts.config.commands import training_command
 from myxtts.config.config import ModelConfig, XTTSConfig
 from myxtts.config.presets import MODEL_SIZES
-from myxtts.data.prepare import recorded_minutes
+from myxtts.data.prepare import what_is_recorded
 from myxtts.errors import DataError
 from myxtts.features.audio import SAMPLE_RATE
 from myxtts.inference.base_card import make_card
@@ -34,7 +34,14 @@ from myxtts.text.languages import LANGUAGES
 from myxtts.text.tokenizers import PHONEMES
 from myxtts.training import setup
 from myxtts.training.fine_tuning import SYMBOLS, load_matching_weights
-from myxtts.training.recipe import MOST_MINUTES, choose_recipe, choose_start, keep_choices
+from myxtts.training.recipe import (
+    MOST_MINUTES,
+    Recorded,
+    choose_recipe,
+    choose_start,
+    clips_a_batch,
+    keep_choices,
+)
 from tests.runs import make_clips
 from tests.support import ROOT
 
@@ -207,7 +214,7 @@ def test_only_the_base_voice_is_moved_unasked(voice):
 
 def test_minutes_of_recordings_start_from_it_in_its_size_with_a_recipe():
     settings = config()
-    said = choose_start(settings, given=(), measure=lambda: 12.0, has_gpu=False)
+    said = choose_start(settings, given=(), measure=lambda: Recorded(12.0, 100), has_gpu=False)
     assert "base voice (tiny), with 12.0 minutes" in said[0]
     assert "--init-from none" in said[0]
     recipe = choose_recipe(12.0)
@@ -217,14 +224,16 @@ def test_minutes_of_recordings_start_from_it_in_its_size_with_a_recipe():
     assert settings.training.learning_rate == recipe.learning_rate
     assert settings.training.dropout > 0
     assert settings.data.augment_speed > 0
-    for flag in ("--max-steps", "--lr", "--sharpness", "--dropout", "--augment-speed"):
+    assert settings.data.batch_size == clips_a_batch(7.2)
+    flags = "--max-steps --batch-size --lr --sharpness --dropout --augment-speed"
+    for flag in flags.split():
         assert flag in said[1]
 
 
 def test_a_gpu_trains_the_largest_there_is_and_a_cpu_the_smallest():
     for has_gpu, size in ((True, base.base_sizes()[0]), (False, "tiny")):
         settings = config()
-        choose_start(settings, given=(), measure=lambda: 12.0, has_gpu=has_gpu)
+        choose_start(settings, given=(), measure=lambda: Recorded(12.0, 100), has_gpu=has_gpu)
         assert settings.model.size == size
 
 
@@ -234,13 +243,24 @@ def test_more_data_gets_more_steps():
     assert len(set(steps)) >= 4
 
 
+def test_the_longer_the_clips_the_fewer_are_a_batch():
+    assert [clips_a_batch(seconds) for seconds in (0.5, 3.0, 6.6, 11.0, 90.0)] == [16, 16, 7, 4, 1]
+    by_frames = config(data={"batch_frames": 9000})
+    given = ["data.batch_frames"]
+    choose_start(by_frames, given=given, measure=lambda: Recorded(12.0, 100), has_gpu=False)
+    assert by_frames.data == config(data={"batch_frames": 9000, "augment_speed": 0.17}).data
+
+
 def test_what_was_chosen_is_left_alone():
     settings = config(
         model={"size": "tiny"}, training={"epochs": 3, "learning_rate": 0.002, "ema_decay": 0.9}
     )
     given = ["model.size", "training.epochs", "training.learning_rate"]
     given += ["training.ema_decay", "training.sharpness", "training.dropout", "data.augment_speed"]
-    assert len(choose_start(settings, given=given, measure=lambda: 600.0, has_gpu=False)) == 1
+    given += ["data.batch_size"]
+    hours = Recorded(600.0, 5000)
+    (said,) = choose_start(settings, given=given, measure=lambda: hours, has_gpu=False)
+    assert "base voice" in said
     assert settings.training.max_steps is None
     assert (settings.training.learning_rate, settings.training.ema_decay) == (0.002, 0.9)
     assert str(settings.training.init_from) == "base"  # the size was chosen, and has one
@@ -248,7 +268,7 @@ def test_what_was_chosen_is_left_alone():
 
 def test_a_run_that_goes_on_keeps_what_was_chosen_for_it_unless_told_otherwise_now():
     begun, again = config(), config(training={"learning_rate": 0.002})
-    choose_start(begun, given=(), measure=lambda: 12.0, has_gpu=False)
+    choose_start(begun, given=(), measure=lambda: Recorded(12.0, 100), has_gpu=False)
     keep_choices(again, begun, given=["training.learning_rate"])
     assert again.training.learning_rate == 0.002
     again.training.learning_rate = begun.training.learning_rate
@@ -278,13 +298,14 @@ def test_a_run_that_began_from_nothing_is_left_alone():
 def test_where_it_does_not_fit_a_run_starts_from_nothing_and_says_why(model, minutes, given, why):
     settings = config(model=model)
     before = settings.model_copy(deep=True)
-    (said,) = choose_start(settings, given=given, measure=lambda: minutes, has_gpu=False)
+    recorded = Recorded(minutes, 100)
+    (said,) = choose_start(settings, given=given, measure=lambda: recorded, has_gpu=False)
     assert said.startswith("Starting from nothing")
     assert why in said
     assert settings == before
 
 
-def never() -> float:
+def never() -> Recorded:
     raise AssertionError("nobody looks at every clip for nothing")
 
 
@@ -318,4 +339,5 @@ def test_minutes_are_those_of_the_clips_that_can_be_used(tmp_path):
     data = make_clips(tmp_path / "data", 10, seconds=6.0)
     (data / "wavs" / "c001.wav").unlink()
     settings = config(data={"train_data": str(data)})
-    assert recorded_minutes(settings.data) == pytest.approx(0.91, abs=0.02)
+    minutes, clips = what_is_recorded(settings.data)
+    assert (minutes, clips) == (pytest.approx(0.91, abs=0.02), 9)

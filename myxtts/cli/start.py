@@ -21,9 +21,9 @@ def settle_start(settings: XTTSConfig, given: set[str], *, has_gpu: bool | None 
     from rich.progress import Progress
 
     from myxtts.config.config import XTTSConfig
-    from myxtts.data.prepare import recorded_minutes
+    from myxtts.data.prepare import what_is_recorded
     from myxtts.pipeline.hardware import HARDWARE
-    from myxtts.training.recipe import choose_start, keep_choices
+    from myxtts.training.recipe import Recorded, choose_start, keep_choices
 
     training = settings.training
     goes_on = (training.checkpoint_dir / "checkpoints").is_dir() and training.resume != "reset"
@@ -33,14 +33,15 @@ def settle_start(settings: XTTSConfig, given: set[str], *, has_gpu: bool | None 
     if goes_on or settings.data.train_data is None:
         return
 
-    def measure() -> float:
+    def measure() -> Recorded:
         with Progress(console=make_console(stderr=True), transient=True) as progress:
             bar = progress.add_task("Reading clips", total=None)
-            return recorded_minutes(
+            found = what_is_recorded(
                 settings.data,
                 on_list=lambda clips: progress.update(bar, total=clips),
                 on_clip=lambda: progress.advance(bar),
             )
+        return Recorded(*found)
 
     if has_gpu is None:
         has_gpu = not settings.data.simulate and bool(HARDWARE.cards())

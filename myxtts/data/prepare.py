@@ -65,19 +65,20 @@ def prepare_data(
     return PreparedData(manifest, judged, tokens, tokenizer)
 
 
-def recorded_minutes(
+def what_is_recorded(
     config: DataConfig,
     *,
     on_list: Callable[[int], None] = lambda clips: None,
     on_clip: Callable[[], None] = lambda: None,
-) -> float:
-    """Minutes of the training clips that can be used, as far as their sound tells.
+) -> tuple[float, int]:
+    """Minutes of the training clips that can be used, as far as their sound tells, and how many.
 
     What is found of each clip is kept beside the data, so that training does not look again.
     """
     assert config.train_data is not None
     verdicts = _listen(read_list(config.train_data, config), config, on_list, on_clip)
-    return sum(each.frames / each.sample_rate for each in verdicts if each.kept) / 60.0
+    kept = [each.frames / each.sample_rate for each in verdicts if each.kept]
+    return sum(kept) / 60.0, len(kept)
 
 
 def read_list(source: str | Path, config: DataConfig) -> Manifest:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from myxtts.messages import Message
-from myxtts.training.recipe import MOST_MINUTES, choose_recipe
+from myxtts.training.recipe import MOST_MINUTES, choose_recipe, clips_a_batch
 
-# Steps a second times seconds of an average clip, of `tiny` from the base voice, batches of 16, on
-# two CPU cores of a shared virtual machine (docs/en/numbers.md). How much faster more cores are was
-# not measured: the estimate counts on half of what they could bring.
-CPU_RATE_TIMES_SECONDS = 7.0
+# Seconds of clips that `tiny` from the base voice trains on in a second, on two CPU cores of a
+# shared virtual machine (docs/en/numbers.md). How much faster more cores are was not measured: the
+# estimate counts on half of what they could bring.
+CPU_SECONDS_A_SECOND = 112.0
 CPU_CORES = 2
 UNSURE = (0.5, 2.0)  # by how much such an estimate may be wrong
 COMPILING_S = 60.0  # before the first step
@@ -68,7 +68,8 @@ def _time(
     if has_gpu:
         return NOT_ON_GPU
     faster = 1 + max(0.0, cores / CPU_CORES - 1) / 2 if cores >= CPU_CORES else 0.5
-    rate = CPU_RATE_TIMES_SECONDS / max(1.0, mean_seconds) * faster
+    mean_seconds = max(1.0, mean_seconds)
+    rate = CPU_SECONDS_A_SECOND / (clips_a_batch(mean_seconds) * mean_seconds) * faster
     low, high = (COMPILING_S + share * steps / rate for share in UNSURE)
     if high < MINUTES_UP_TO_S:
         between = Message("{} to {} minutes", (f"{low / 60:.0f}", f"{high / 60:.0f}"))

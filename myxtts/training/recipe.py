@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from myxtts.base import BASE, NONE, base_sizes
 from myxtts.config.config import XTTSConfig
@@ -17,6 +18,7 @@ from myxtts.config.presets import MODEL_SIZES
 SHARPNESS = 0.2  # from 0.1 to 0.5 it makes no difference that DNSMOS or the recogniser hears
 SPEED = 0.17  # how much faster or slower clips are played, so that they are not learnt by heart
 DROPOUT = 0.1
+BATCH_SECONDS, MOST_CLIPS = 48.0, 16  # of speech, about, and clips in a batch: steps were found so
 MOST_MINUTES = 60.0  # of data that a voice starts from the base voice with, unasked
 
 
@@ -27,6 +29,13 @@ class Recipe:
     minutes: float  # up to
     steps: int
     learning_rate: float
+
+
+class Recorded(NamedTuple):
+    """What was recorded: the minutes of the clips that can be used, and how many they are."""
+
+    minutes: float
+    clips: int
 
 
 RECIPES = (
@@ -40,6 +49,7 @@ RECIPES = (
 # What is chosen by how much was recorded, if the user does not; a run that goes on keeps it.
 CHOSEN = (
     "model.size",
+    "data.batch_size",
     "data.augment_speed",
     "training.init_from",
     "training.max_steps",
@@ -56,13 +66,18 @@ def choose_recipe(minutes: float) -> Recipe:
     return next(recipe for recipe in RECIPES if minutes <= recipe.minutes)
 
 
+def clips_a_batch(mean_seconds: float) -> int:
+    """How many clips of such a length are a batch: the longer they are, the fewer."""
+    return max(1, min(MOST_CLIPS, round(BATCH_SECONDS / mean_seconds)))
+
+
 def choose_start(
-    config: XTTSConfig, *, given: Collection[str], measure: Callable[[], float], has_gpu: bool
+    config: XTTSConfig, *, given: Collection[str], measure: Callable[[], Recorded], has_gpu: bool
 ) -> list[str]:
     """Settle what the user left open, in place; returns what to say of it.
 
-    `given` are the dotted names of the settings that the user chose, and `measure` tells the
-    minutes of recordings: it is asked only where they matter, for it looks at every clip. A CPU
+    `given` are the dotted names of the settings that the user chose, and `measure` tells what
+    was recorded: it is asked only where that matters, for it looks at every clip. A CPU
     trains the smallest base voice: the next size took it more than twice as long a step.
     """
     asked = None if config.training.init_from is None else str(config.training.init_from)
@@ -70,20 +85,20 @@ def choose_start(
         return []
     if asked is None and (reason := _why_not(config, given, has_gpu=has_gpu)):
         return [f"Starting from nothing: {reason}"]
-    minutes = measure()
-    if asked is None and "model.size" not in given and minutes > MOST_MINUTES:
+    recorded = measure()
+    if asked is None and "model.size" not in given and recorded.minutes > MOST_MINUTES:
         return [
-            f"Starting from nothing: {minutes:.0f} minutes of recordings are enough for a voice of "
-            f"its own (--init-from {BASE} starts from the base voice)"
+            f"Starting from nothing: {recorded.minutes:.0f} minutes of recordings are enough for a "
+            f"voice of its own (--init-from {BASE} starts from the base voice)"
         ]
     if "model.size" not in given:
         config.model.size = _own_size(has_gpu)  # type: ignore[assignment]
     config.training.init_from = Path(BASE)
     lines = [
-        f"Starting from the base voice ({config.model.size}), with {minutes:.1f} minutes of "
-        f"recordings. From nothing: --init-from {NONE}"
+        f"Starting from the base voice ({config.model.size}), with {recorded.minutes:.1f} minutes "
+        f"of recordings. From nothing: --init-from {NONE}"
     ]
-    return lines + _apply(config, choose_recipe(minutes), given)
+    return lines + _apply(config, recorded, given)
 
 
 def keep_choices(config: XTTSConfig, begun: XTTSConfig, *, given: Collection[str]) -> None:
@@ -125,11 +140,14 @@ def _why_not(config: XTTSConfig, given: Collection[str], *, has_gpu: bool) -> st
     return ""
 
 
-def _apply(config: XTTSConfig, recipe: Recipe, given: Collection[str]) -> list[str]:
-    said = []
+def _apply(config: XTTSConfig, recorded: Recorded, given: Collection[str]) -> list[str]:
+    recipe, said = choose_recipe(recorded.minutes), []
     if not {"training.max_steps", "training.epochs"} & set(given):
         config.training.max_steps = recipe.steps
         said.append(f"{recipe.steps} steps (--max-steps)")
+    if recorded.clips and not {"data.batch_size", "data.batch_frames"} & set(given):
+        config.data.batch_size = clips_a_batch(60.0 * recorded.minutes / recorded.clips)
+        said.append(f"{config.data.batch_size} clips a batch (--batch-size)")
     if "training.learning_rate" not in given:
         config.training.learning_rate = recipe.learning_rate
         said.append(f"a learning rate of {recipe.learning_rate:g} (--lr)")
