@@ -127,15 +127,16 @@ def train(config: XTTSConfig, *, wall_minutes: float) -> int:
     most = config.training.max_steps
     with make_trainer(config) as trainer:
         began = time.monotonic()
-        measured = [0.0, 0]
+        timed: list[tuple[float, int]] = []  # the first two steps of this process
 
         def plan_the_rest(step: int, _: Any) -> None:
             now = time.monotonic()
-            if step == 2:
-                measured[:] = [now, step]
-            elif step > 2 and step % RATE_STEPS == 0:
+            if len(timed) < 2:
+                timed.append((now, step))
+            elif step % RATE_STEPS == 0:
+                then, first = timed[1]  # the one before it compiled
                 left = began + 60 * wall_minutes - now
-                rate = (step - measured[1]) / (now - measured[0])
+                rate = (step - first) / (now - then)
                 if left > 30 or step == RATE_STEPS:
                     trainer.stop_after(min(most, step + max(1, int(left * rate))))
 
