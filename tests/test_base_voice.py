@@ -8,8 +8,10 @@ import shutil
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from typer.testing import CliRunner
 
 from myxtts import base
+from myxtts.cli.app import app
 from myxtts.cli.plan import plan_settings
 from myxtts.cli.profile import profile_settings
 from myxtts.config.commands import training_command
@@ -81,6 +83,15 @@ def test_its_card_names_what_it_heard_what_was_measured_and_what_it_is_not(size)
     assert card["not"]
     left_out = [each["leave_out"] for each in card["made"]["corpus"]["recordings"]]
     assert all(names == [f"s{number}" for number in range(49, 55)] for names in left_out)
+
+
+def test_its_cards_are_shown_side_by_side_and_whole_for_programs():
+    cards = [base.read_card(size) for size in reversed(base.base_sizes())]
+    shown = CliRunner().invoke(app, ["base", "show"]).stdout
+    for card in cards:
+        assert f"{card['numbers']['people']['digits']['nearest']:.2f}" in shown
+        assert all(line in shown for line in card["notes"])
+    assert json.loads(CliRunner().invoke(app, ["base", "show", "--json"]).stdout) == cards
 
 
 def test_a_damaged_one_is_refused(tmp_path):

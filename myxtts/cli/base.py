@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -192,25 +193,20 @@ def export(
 
 
 @app.command()
-def show(debug: Debug = False) -> None:
+def show(
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The whole cards, with seeds and hashes, in a list.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
     """Print the card of the base voice: what it heard, how good it is, what it is not."""
     start_logging()
     from myxtts.base import base_sizes, read_card
 
-    for size in base_sizes():
-        for line in _lines_of(read_card(size)):
-            echo(line)
+    cards = [read_card(size) for size in reversed(base_sizes())]
+    if as_json:
+        typer.echo(json.dumps(cards, ensure_ascii=False, indent=1))
+        return
+    from myxtts.cli.base_card import print_cards
 
-
-def _lines_of(value: Any, indent: int = 0) -> list[str]:
-    """Nested facts as indented lines."""
-    pad = "  " * indent
-    if isinstance(value, list):
-        return [f"{pad}- {item}" for item in value]
-    lines = []
-    for name, item in value.items():
-        if isinstance(item, dict | list) and item:
-            lines += [f"{pad}{name}:", *_lines_of(item, indent + 1)]
-        else:
-            lines.append(f"{pad}{name}: {item}")
-    return lines
+    print_cards(cards)
