@@ -150,6 +150,9 @@ def test_one_is_exported_in_half_precision_with_a_card_made_from_its_run(tmp_pat
         np.testing.assert_allclose(loaded.weights[name], array, rtol=1e-3, atol=1e-6)
     assert loaded.speakers == ()
     export_voice(made / "run", out, card=card)  # replaces its own
+    passed_on = export_voice(out, tmp_path / "passed on")
+    assert load_voice(passed_on).is_base  # or it would speak otherwise: nothing moves its sounds
+    assert not load_voice(export_voice(made / "run", tmp_path / "trained")).is_base
     with pytest.raises(DataError, match="facts for the card"):
         make_card(tmp_path / "nothing", numbers=None, notes=[])
 

@@ -63,4 +63,5 @@ def test_a_minute_of_the_real_demo_ends_well(tmp_path):
     assert result.returncode == 0, result.stderr
     assert "Intelligent GPU Pipeline: Multi-GPU Mode" in result.stderr
     assert "I0000" not in result.stderr  # TensorFlow's own chatter is held back
-    assert len(list((tmp_path / "speech").glob("*.wav"))) == 4
+    assert "What the base voice says before any training" in result.stdout
+    assert len(list((tmp_path / "speech").glob("*.wav"))) == 5

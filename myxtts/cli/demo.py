@@ -203,7 +203,6 @@ def _config(corpus: Path, run: Path, *, minutes: float, seed: int) -> XTTSConfig
             sharpness=kept,
             seed=seed,
             checkpoint_minutes=1.0,
-            validation_steps=100_000,
             init_from=Path(BASE) if SIZE in base_sizes() else None,
         ),
     )

@@ -149,7 +149,7 @@ def _contents(voice: VoiceFiles, *, name: str, half: bool) -> dict[str, bytes]:
         "tokenizer": voice.tokenizer.to_dict(),
         "weights": {"size": len(weights), "sha256": hashlib.sha256(weights).hexdigest()},
     }
-    if half:
+    if half or voice.is_base:  # speaks otherwise than a trained voice: see `timbre`
         config["base"] = True
     config["checksum"] = config_checksum(config)
     text = json.dumps(config, indent=1, ensure_ascii=False) + "\n"
