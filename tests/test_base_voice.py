@@ -273,8 +273,8 @@ def test_what_was_chosen_is_left_alone():
     given += ["training.ema_decay", "training.sharpness", "training.dropout", "data.augment_speed"]
     given += ["data.batch_size"]
     hours = Recorded(600.0, 5000)
-    (said,) = choose_start(settings, given=given, measure=lambda: hours, has_gpu=False)
-    assert "base voice" in said
+    said = choose_start(settings, given=given, measure=lambda: hours, has_gpu=False)
+    assert "base voice" in said[0]
     assert settings.training.max_steps is None
     assert (settings.training.learning_rate, settings.training.ema_decay) == (0.002, 0.9)
     assert str(settings.training.init_from) == "base"  # the size was chosen, and has one
@@ -283,51 +283,80 @@ def test_what_was_chosen_is_left_alone():
 def test_a_run_that_goes_on_keeps_what_was_chosen_for_it_unless_told_otherwise_now():
     begun, again = config(), config(training={"learning_rate": 0.002})
     choose_start(begun, given=(), measure=lambda: Recorded(12.0, 100), has_gpu=False)
-    keep_choices(again, begun, given=["training.learning_rate"])
+    (said,) = keep_choices(again, begun, given=["training.learning_rate"], measure=never)
+    assert f"(tiny), and goes on so: {choose_recipe(12.0).steps} steps" in said
     assert again.training.learning_rate == 0.002
     again.training.learning_rate = begun.training.learning_rate
     assert again == begun
     longer = config(training={"epochs": 3})
-    keep_choices(longer, begun, given=["training.epochs"])
+    (said,) = keep_choices(longer, begun, given=["training.epochs"], measure=never)
     assert longer.training.max_steps is None
-    begun.training.max_steps = 20  # once, by the user
-    keep_choices(again, begun, given=["training.max_steps"])
+    assert "3 epochs" in said
+    begun.training.max_steps = 20  # once, by the user, to try it
+    again.training.max_steps = None
+    keep_choices(again, begun, given=(), measure=lambda: Recorded(12.0, 100))
     assert again.training.max_steps == choose_recipe(12.0).steps
+    again.training.max_steps = 30
+    keep_choices(again, begun, given=["training.max_steps"], measure=never)
+    assert again.training.max_steps == 30
 
 
 def test_a_run_that_began_from_nothing_is_left_alone():
     again = config()
-    keep_choices(again, config(model={"size": "tiny"}, training={"max_steps": 300}), given=())
+    begun = config(model={"size": "tiny"}, training={"max_steps": 300})
+    assert keep_choices(again, begun, given=(), measure=never) == []
     assert again == config()
 
 
+def test_other_sizes_grow_from_it_and_hours_of_data_have_no_recipe():
+    settings = config(model={"size": "normal"})
+    few = Recorded(12.0, 100)
+    choose_start(settings, given=["model.size"], measure=lambda: few, has_gpu=False)
+    assert (settings.model.size, str(settings.training.init_from)) == ("normal", "base")
+    assert settings.training.max_steps == choose_recipe(12.0).steps
+    settings = config()
+    hours = Recorded(MOST_MINUTES + 1, 100)
+    said = choose_start(settings, given=(), measure=lambda: hours, has_gpu=False)
+    assert "no recipe" in said[1]
+    expected = config(training={"init_from": "base"})
+    assert settings == expected
+
+
 @pytest.mark.parametrize(
-    ("model", "minutes", "given", "why"),
+    ("model", "given", "why"),
     [
-        ({"size": "big"}, 1.0, ["model.size"], "no base voice of the size big"),
-        ({"size": "tiny", "voice_dim": 8}, 1.0, ["model.size", "model.voice_dim"], "widths"),
-        ({}, MOST_MINUTES + 1, [], "enough for a voice of its own"),
+        ({"size": "big", "decoder_head": "flow"}, ["model.size"], "another head"),
+        ({"size": "tiny", "voice_dim": 8}, ["model.size", "model.voice_dim"], "widths"),
     ],
 )
-def test_where_it_does_not_fit_a_run_starts_from_nothing_and_says_why(model, minutes, given, why):
+def test_where_it_does_not_fit_a_run_starts_from_nothing_and_says_why(model, given, why):
     settings = config(model=model)
     before = settings.model_copy(deep=True)
-    recorded = Recorded(minutes, 100)
-    (said,) = choose_start(settings, given=given, measure=lambda: recorded, has_gpu=False)
+    (said,) = choose_start(settings, given=given, measure=never, has_gpu=False)
     assert said.startswith("Starting from nothing")
     assert why in said
     assert settings == before
+
+
+def test_a_width_that_was_chosen_is_kept_where_it_is_asked_for():
+    settings = config(model={"decoder_dim": 200}, training={"init_from": "base"})
+    given = ["model.decoder_dim", "training.init_from"]
+    few = Recorded(12.0, 100)
+    choose_start(settings, given=given, measure=lambda: few, has_gpu=False)
+    assert (settings.model.size, settings.model.decoder_dim) == ("tiny", 200)
 
 
 def never() -> Recorded:
     raise AssertionError("nobody looks at every clip for nothing")
 
 
-@pytest.mark.parametrize("asked", ["none", "runs/mine"])
-def test_another_start_is_not_touched(asked):
+@pytest.mark.parametrize(("asked", "said"), [("none", 1), ("runs/mine", 0)])
+def test_another_start_is_not_touched(asked, said):
     settings = config(training={"init_from": asked})
     before = settings.model_copy(deep=True)
-    assert choose_start(settings, given=["training.init_from"], measure=never, has_gpu=False) == []
+    lines = choose_start(settings, given=["training.init_from"], measure=never, has_gpu=False)
+    assert len(lines) == said
+    assert all("from nothing, as asked" in line for line in lines)
     assert settings == before
 
 
@@ -343,8 +372,8 @@ def test_profile_and_plan_are_of_the_training_that_train_would_choose(tmp_path, 
     assert "--init-from base" in command
     planned = plan_settings(None, {"data.train_data": data})
     assert planned.model.size == base.base_sizes()[0]  # for cards, which this machine may lack
-    own = profile_settings(None, given | {"model.size": "normal"})
-    assert own.training.init_from is None
+    own = profile_settings(None, given | {"training.init_from": "none"})
+    assert own.training.starts_from is None
     elsewhere = plan_settings(None, {"data.train_data": tmp_path / "on another machine"})
     assert elsewhere.training.init_from is None
 

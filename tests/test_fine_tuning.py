@@ -38,6 +38,7 @@ def voice_files(model, *, tokenizer=None, speakers=("anna", "ben")):
         model=model.config,
         tokenizer=tokenizer or CharacterTokenizer(),
         speakers=speakers,
+        languages=("en",),
         language="en",
         weights={name: value + 1.0 for name, value in weights_of(model).items()},
     )
@@ -100,14 +101,18 @@ def test_what_came_along_and_what_is_new_is_said():
     source, model = voice_files(shared_voice("regression")), shared_voice("flow")
     match = load_matching_weights(model, source)
     tokenizer = source.tokenizer.extended("éß")
-    first, *lines = describe_match(match, source, tokenizer, ["ben", "clara"])
+    heard = {"speakers": ["ben", "clara"], "languages": ["en", "fa"]}
+    first, *lines = describe_match(match, source, tokenizer, **heard)
     assert "runs/first (step 1200)" in first
     assert f"{len(match.taken)} weights taken" in first
     assert f"{len(match.new)} new" in first
     assert "  new: decoder/time/kernel" in lines
-    assert lines[-2].endswith("new: é ß")
+    assert lines[-3].endswith("new: é ß")
+    assert lines[-2] == f"Languages: {len(source.languages)} known, new: Persian"
     assert lines[-1] == "Speakers: known ben; new clara"
-    lines = describe_match(match, source, None, [])
+    (line,) = (x for x in describe_match(match, source, PhonemeTokenizer(), **heard) if "Sym" in x)
+    assert line == "Symbols: all new, for that one reads characters"
+    lines = describe_match(match, source, None, speakers=[], languages=[])
     assert lines[-1] == "Speakers: known none; new none"
     assert not [line for line in lines if line.startswith("Symbols")]
 

@@ -81,9 +81,8 @@ def test_a_run_starts_from_a_smaller_voice_and_says_that_it_grew():
     assert (match.new, match.grown) == ([], True)
     rows = weights_of(model)[SYMBOLS]
     np.testing.assert_array_equal(rows[:30, :16], source.weights[SYMBOLS])
-    assert any(
-        "grown from the size tiny" in line for line in describe_match(match, source, None, [])
-    )
+    said = describe_match(match, source, None, speakers=[], languages=[])
+    assert any("grown from the size tiny" in line for line in said)
     assert not load_matching_weights(
         model, replace(source, model=model.config, weights=weights_of(model))
     ).grown

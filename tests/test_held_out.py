@@ -41,6 +41,11 @@ def test_fewer_than_ten_clips_are_all_trained_on(tmp_path, caplog):
     assert len(data.train) == 9
     assert list(data.validation_batches()) == []
     assert "9 clips" in caplog.text
+    (batch,) = data.heard_batches()  # so even a minute of recordings is heard while it trains
+    rows = [row for row in data.heard if row is not None]
+    assert len(spoken_in([batch])) == len(rows) == 2
+    said = sorted(data.tokenizer.encode(row.text, row.language) for row in rows)
+    assert [list(ids) for ids in said] == spoken_in([batch])
     assert prepare(speak(tmp_path, 1, first=9)).validation is not None
 
 

@@ -320,7 +320,7 @@ def test_a_plan_says_how_long_and_how_sure_it_is(minutes, gpu, rate, says):
         minutes=minutes, mean_seconds=3.0, steps=None, cores=2, has_gpu=gpu, measured_rate=rate
     )
     assert says in str(plan.time)
-    assert plan.from_base
+    assert plan.has_recipe
     assert plan_training(minutes=61, mean_seconds=3.0, steps=7, cores=2, has_gpu=False).steps == 7
 
 

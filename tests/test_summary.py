@@ -54,10 +54,10 @@ def test_minutes_are_counted_for_each_speaker():
 @pytest.mark.parametrize(
     ("minutes", "speakers", "voice", "cloning"),
     [
-        (3.25, 1, "Too little for a voice of its own: 3.2 minutes", "here: 1."),
-        (11.96, 4, "Little for a voice of its own: 12 minutes", "here: 4."),
-        (35.0, 47, "Little for a voice", "takes many speakers"),
-        (36.0, 48, "Enough for a voice of its own: 36 minutes", "Enough to try cloning"),
+        (3.25, 1, "Little for a voice: 3.2 minutes", "here: 1."),
+        (4.96, 4, "Enough to be understood: 5.0 minutes", "here: 4."),
+        (14.4, 47, "Enough to be understood: 14 minutes", "takes many speakers"),
+        (36.0, 48, "Enough for a voice: 36 minutes", "Enough to try cloning"),
     ],
 )
 def test_what_data_is_enough_for_is_said(minutes, speakers, voice, cloning):

@@ -18,20 +18,14 @@ def settle_start(settings: XTTSConfig, given: set[str], *, has_gpu: bool | None 
 
     Whether there is a GPU is asked of the machine, unless it is planned for another.
     """
+    if settings.data.train_data is None:
+        return
     from rich.progress import Progress
 
     from myxtts.config.config import XTTSConfig
     from myxtts.data.prepare import what_is_recorded
     from myxtts.pipeline.hardware import HARDWARE
     from myxtts.training.recipe import Recorded, choose_start, keep_choices
-
-    training = settings.training
-    goes_on = (training.checkpoint_dir / "checkpoints").is_dir() and training.resume != "reset"
-    begun = training.checkpoint_dir / "config.yaml"
-    if goes_on and begun.is_file():
-        keep_choices(settings, XTTSConfig.from_yaml(begun), given=given)
-    if goes_on or settings.data.train_data is None:
-        return
 
     def measure() -> Recorded:
         with Progress(console=make_console(stderr=True), transient=True) as progress:
@@ -43,7 +37,16 @@ def settle_start(settings: XTTSConfig, given: set[str], *, has_gpu: bool | None 
             )
         return Recorded(*found)
 
-    if has_gpu is None:
-        has_gpu = not settings.data.simulate and bool(HARDWARE.cards())
-    for line in choose_start(settings, given=given, measure=measure, has_gpu=has_gpu):
+    training = settings.training
+    begun = training.checkpoint_dir / "config.yaml"
+    if (training.checkpoint_dir / "checkpoints").is_dir() and training.resume != "reset":
+        if not begun.is_file():
+            return
+        first = XTTSConfig.from_yaml(begun)
+        said = keep_choices(settings, first, given=given, measure=measure)
+    else:
+        if has_gpu is None:
+            has_gpu = not settings.data.simulate and bool(HARDWARE.cards())
+        said = choose_start(settings, given=given, measure=measure, has_gpu=has_gpu)
+    for line in said:
         log.info("%s", line)

@@ -64,6 +64,8 @@ def train(
     if replicas == 1:
         check_request(settings.data.device_request())
     if print_config:
+        if settings.data.train_data is not None and settings.data.train_data.exists():
+            settle_start(settings, named_settings(config, given))
         echo(settings.to_yaml().rstrip("\n"))
         return
     _check_data(settings)

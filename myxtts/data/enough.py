@@ -1,8 +1,8 @@
 """Says what an amount of recordings is enough for, by what was measured with this trainer.
 
-A `tiny` voice from nothing, 1200 steps on 12 minutes of one person: 0.69 of the words understood;
-600 steps on the same 12 minutes from a trained voice: 0.96. Trained further on 48 people, the
-cloning demo came nearest to the right one of six people it never heard in 4 to 5 of 6.
+Of a voice: `benchmarks.few_minutes`, started from a base voice that never heard the speaker. Of
+cloning: trained further on 48 people, the cloning demo came nearest to the right one of six people
+it never heard in 4 to 5 of 6.
 """
 
 from __future__ import annotations
@@ -13,18 +13,23 @@ from myxtts.messages import Message
 
 # From so many minutes of the most recorded speaker; the first row that applies is said.
 VOICE = (
-    (36, "Enough for a voice of its own: {} minutes of the most recorded speaker; more helps."),
     (
-        12,
-        "Little for a voice of its own: {} minutes of the most recorded speaker. From 12 minutes a "
-        "voice was understood at 0.69 of the words, and at 0.96 if trained on from another voice "
-        "(--init-from); 36 minutes and more are better.",
+        15,
+        "Enough for a voice: {} minutes of the most recorded speaker. Started from the base voice, "
+        "as `myxtts train` does, 15 minutes gave one that says nearly every word clearly and "
+        "sounds nearly as natural as its recordings do through the vocoder; more brings it nearer.",
+    ),
+    (
+        5,
+        "Enough to be understood: {} minutes of the most recorded speaker. Started from the base "
+        "voice, as `myxtts train` does, 5 minutes gave a voice of whose words nine in ten are "
+        "understood; with 15 it sounds more natural.",
     ),
     (
         0,
-        "Too little for a voice of its own: {} minutes of the most recorded speaker, and of people "
-        "12 are the least that was tried. Start from a trained voice (--init-from), or record "
-        "more.",
+        "Little for a voice: {} minutes of the most recorded speaker. Started from the base voice, "
+        "as `myxtts train` does, one minute gave a voice of whose words about four in five are "
+        "understood, with some likeness; record 15 if you can.",
     ),
 )
 # From so many speakers.

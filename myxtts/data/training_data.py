@@ -35,6 +35,7 @@ from myxtts.data.verdicts import REMEDIES
 from myxtts.documents import replacing
 from myxtts.errors import ConfigError, DataError
 from myxtts.features.audio import bucket_samples
+from myxtts.text.languages import LANGUAGES
 from myxtts.text.tokenizers import Tokenizer
 
 log = logging.getLogger(__name__)
@@ -42,7 +43,15 @@ log = logging.getLogger(__name__)
 HELD_OUT_SHARE = 0.05
 MIN_CLIPS_TO_HOLD_OUT = 10
 MAX_HELD_OUT = 200
+HEARD_IN_TRAINING = 2  # training clips that a run says where none are held out
 VALIDATION_SEED = 0  # not the run's, so that runs with different seeds can be compared
+
+
+class Heard(NamedTuple):
+    """What a row of the batch says that a run lets itself be heard with."""
+
+    text: str
+    language: str
 
 
 class DroppedClip(NamedTuple):
@@ -92,7 +101,8 @@ class TrainingData:
     _static_shapes: bool = field(repr=False)
     _max_lost_share: float = field(repr=False)
     _played: bool = field(repr=False)  # faster and slower
-    first_texts: tuple[str, ...] = ()  # of the rows of the first validation batch
+    _heard_source: HostBatches = field(repr=False)
+    heard: tuple[Heard | None, ...] = ()  # of the rows of `heard_batches`; None: masked
 
     def batches(
         self, start: LoaderState = FIRST, *, epochs: int | None = None, share: Share = WHOLE
@@ -113,6 +123,10 @@ class TrainingData:
         """
         batches = () if self._validation_source is None else self._validation_source
         return (batch for batch in batches if batch["token_lengths"].any())
+
+    def heard_batches(self) -> Iterator[HostBatch]:
+        """Those whose clips the run says to be heard: of validation, or else a few it trains on."""
+        return (batch for batch in self._heard_source if batch["token_lengths"].any())
 
     def largest_batch_spec(self) -> dict[str, Any] | None:
         """The `tf.TensorSpec`s of the largest batch; None where each batch has its own shape."""
@@ -227,11 +241,16 @@ def prepare_training(
         )
 
     source = open_source(whole, plan, num_references=len(train))
+    # A tf.data pipeline takes half a second to start, each time: more than the reading itself.
     validation_source = None
     if validation is not None:
         own = source if shared else open_source(validation, fixed)
-        # A tf.data pipeline takes half a second to start, each time: more than the reading itself.
-        validation_source = own.for_plan(fixed, use_tf=False)
+        heard_source = validation_source = own.for_plan(fixed, use_tf=False)
+        heard = _heard(validation, fixed, lists[-1], first=len(train) if shared else 0)
+    else:
+        some = _plan_some(train, plan)
+        heard_source = source.for_plan(some, use_tf=False)
+        heard = _heard(train, some, prepared, first=0)
     return TrainingData(
         tokenizer=prepared.tokenizer,
         train=train,
@@ -246,7 +265,8 @@ def prepare_training(
         _static_shapes=config.static_shapes != "off",
         _max_lost_share=config.max_lost_share,
         _played=config.augment_speed > 0,
-        first_texts=_first_texts(validation, fixed, lists[-1], first=len(train) if shared else 0),
+        _heard_source=heard_source,
+        heard=heard,
     )
 
 
@@ -287,7 +307,8 @@ def hold_out(table: ClipTable) -> tuple[Ints, Ints]:
         )
     else:
         log.info(
-            "No validation data is given, and %d clips of %d speakers are too few to hold any out",
+            "No validation data is given, and %d clips of %d speakers are too few to hold any out: "
+            "nothing is validated, and what is heard are training clips",
             len(table),
             len(table.speaker_names),
         )
@@ -329,13 +350,8 @@ def _plan_validation(table: ClipTable | None, plan: BatchPlan, *, first_clip: in
             *extra,
         )
     bucket_of = assign_buckets(frames, tokens, buckets=buckets)
-    all_rows = rows_per_batch(
-        np.array([bucket.frames for bucket in buckets], np.int64),
-        batch_size=plan.batch_size,
-        batch_frames=plan.batch_frames,
-    )
     batches = []
-    for number, (bucket, rows) in enumerate(zip(buckets, all_rows.tolist(), strict=True)):
+    for number, (bucket, rows) in enumerate(zip(buckets, _rows(buckets, plan), strict=True)):
         members = np.flatnonzero(bucket_of == number)
         members = members[np.argsort(frames[members], kind="stable")] + first_clip
         for start in range(0, len(members), rows):
@@ -346,19 +362,39 @@ def _plan_validation(table: ClipTable | None, plan: BatchPlan, *, first_clip: in
     return FixedPlan(tuple(batches))
 
 
-def _first_texts(
-    table: ClipTable | None, plan: FixedPlan, prepared: PreparedData, *, first: int
-) -> tuple[str, ...]:
-    """What the rows of the first validation batch say; nothing where a row is masked."""
-    if table is None or not len(plan):
-        return ()
-    rows = plan[0].indices
-    paths = [table.paths[clip - first] if clip != MASKED else None for clip in rows]
-    wanted = {path: "" for path in paths if path is not None}
+def _plan_some(table: ClipTable, plan: BatchPlan) -> FixedPlan:
+    """A few clips of the commonest training shape, as one batch of that shape."""
+    bucket_of = assign_buckets(table.frames, table.token_lengths, buckets=plan.buckets)
+    common = int(np.bincount(bucket_of).argmax())
+    indices = np.full(_rows(plan.buckets, plan)[common], MASKED, np.int64)
+    some = np.flatnonzero(bucket_of == common)[: min(HEARD_IN_TRAINING, len(indices))]
+    indices[: len(some)] = some
+    return FixedPlan((PlannedBatch(indices, plan.buckets[common]),))
+
+
+def _rows(buckets: Sequence[Bucket], plan: BatchPlan) -> list[int]:
+    rows: list[int] = rows_per_batch(
+        np.array([bucket.frames for bucket in buckets], np.int64),
+        batch_size=plan.batch_size,
+        batch_frames=plan.batch_frames,
+    ).tolist()
+    return rows
+
+
+def _heard(
+    table: ClipTable, plan: FixedPlan, prepared: PreparedData, *, first: int
+) -> tuple[Heard | None, ...]:
+    """What the rows of the first batch say."""
+    rows = [None if clip == MASKED else int(clip) - first for clip in plan[0].indices]
+    wanted = {table.paths[row]: "" for row in rows if row is not None}
     for text, verdict in zip(prepared.manifest.texts, prepared.verdicts, strict=True):
         if verdict.kept and verdict.path in wanted:
             wanted[verdict.path] = text
-    return tuple("" if path is None else wanted[path] for path in paths)
+    tags = list(LANGUAGES)
+    return tuple(
+        None if row is None else Heard(wanted[table.paths[row]], tags[table.languages[row]])
+        for row in rows
+    )
 
 
 def _batch_bytes(rows: int, bucket: Bucket) -> int:

@@ -33,7 +33,7 @@ class TrainingPlan:
 
     minutes: float  # of recordings
     steps: int
-    from_base: bool
+    has_recipe: bool  # else it is as long as the settings say
     time: Message
 
 
@@ -51,7 +51,7 @@ def plan_training(
     return TrainingPlan(
         minutes=minutes,
         steps=chosen,
-        from_base=minutes <= MOST_MINUTES,
+        has_recipe=minutes <= MOST_MINUTES,
         time=_time(chosen, mean_seconds, cores, has_gpu, measured_rate),
     )
 

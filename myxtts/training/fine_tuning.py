@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from myxtts.errors import ConfigError
 from myxtts.inference.voice_files import VoiceFiles
 from myxtts.models.growth import grow, is_smaller
 from myxtts.models.weights import is_for_training, named_weights
+from myxtts.text.languages import LANGUAGES
 from myxtts.text.tokenizers import CharacterTokenizer, Tokenizer
 
 log = logging.getLogger(__name__)
@@ -73,7 +75,12 @@ def load_matching_weights(model: Any, source: VoiceFiles, *, same_symbols: bool 
 
 
 def describe_match(
-    match: Match, source: VoiceFiles, tokenizer: Tokenizer | None, speakers: list[str]
+    match: Match,
+    source: VoiceFiles,
+    tokenizer: Tokenizer | None,
+    *,
+    speakers: Sequence[str],
+    languages: Sequence[str],
 ) -> list[str]:
     """What came along and what is new, in sentences."""
     lines = [
@@ -85,11 +92,16 @@ def describe_match(
     lines += [f"  new: {name}" for name in match.new if not is_for_training(name)]
     if any(map(is_for_training, match.new)):
         lines.append("  new: the critic, which only training needs")
-    if tokenizer is not None:
+    if tokenizer is not None and tokenizer.kind != source.tokenizer.kind:
+        lines.append(f"Symbols: all new, for that one reads {source.tokenizer.kind}")
+    elif tokenizer is not None:
         old = set(source.tokenizer.symbols)
         symbols = [symbol for symbol in tokenizer.symbols if symbol not in old]
         shown = " ".join(symbols) if symbols else "none"
         lines.append(f"Symbols: {len(old)} known, new: {shown}")
+    if source.languages:  # voices made long ago do not say
+        new = [LANGUAGES[tag] for tag in languages if tag not in source.languages]
+        lines.append(f"Languages: {len(source.languages)} known, new: {', '.join(new) or 'none'}")
     known = [name for name in speakers if name in source.speakers]
     added = [name for name in speakers if name not in source.speakers]
     lines.append(f"Speakers: known {_listed(known)}; new {_listed(added)}")

@@ -19,7 +19,7 @@ SHARPNESS = 0.2  # from 0.1 to 0.5 it makes no difference that DNSMOS or the rec
 SPEED = 0.17  # how much faster or slower clips are played, so that they are not learnt by heart
 DROPOUT = 0.1
 BATCH_SECONDS, MOST_CLIPS = 48.0, 16  # of speech, about, and clips in a batch: steps were found so
-MOST_MINUTES = 60.0  # of data that a voice starts from the base voice with, unasked
+MOST_MINUTES = 60.0  # of data that there is a recipe for, and that a small model is enough for
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,16 @@ RECIPES = (
 )
 
 
-# What is chosen by how much was recorded, if the user does not; a run that goes on keeps it.
+_RECIPE_STEPS = tuple(recipe.steps for recipe in RECIPES)
+
+# What is chosen by how much was recorded, if the user does not; a run that goes on keeps it, as it
+# keeps the size.
+STEPS = "training.max_steps"
 CHOSEN = (
-    "model.size",
     "data.batch_size",
     "data.augment_speed",
     "training.init_from",
-    "training.max_steps",
+    STEPS,
     "training.learning_rate",
     "training.warmup_steps",
     "training.ema_decay",
@@ -81,62 +84,83 @@ def choose_start(
     trains the smallest base voice: the next size took it more than twice as long a step.
     """
     asked = None if config.training.init_from is None else str(config.training.init_from)
+    if asked == NONE:
+        return [f"Starting from nothing, as asked (--init-from {NONE})"]
     if asked not in (None, BASE):
         return []
     if asked is None and (reason := _why_not(config, given, has_gpu=has_gpu)):
         return [f"Starting from nothing: {reason}"]
     recorded = measure()
-    if asked is None and "model.size" not in given and recorded.minutes > MOST_MINUTES:
-        return [
-            f"Starting from nothing: {recorded.minutes:.0f} minutes of recordings are enough for a "
-            f"voice of its own (--init-from {BASE} starts from the base voice)"
-        ]
-    if "model.size" not in given:
-        config.model.size = _own_size(has_gpu)  # type: ignore[assignment]
+    is_much = recorded.minutes > MOST_MINUTES
+    if "model.size" not in given and not is_much:
+        _set_size(config, _own_size(has_gpu), given)
     config.training.init_from = Path(BASE)
     lines = [
         f"Starting from the base voice ({config.model.size}), with {recorded.minutes:.1f} minutes "
         f"of recordings. From nothing: --init-from {NONE}"
     ]
+    if is_much:
+        lines.append(
+            "So much data has no recipe: how long, and at which rate, is as the settings have it "
+            "(--epochs, --max-steps, --lr)"
+        )
+        return lines
     return lines + _apply(config, recorded, given)
 
 
-def keep_choices(config: XTTSConfig, begun: XTTSConfig, *, given: Collection[str]) -> None:
-    """Let a run that began from the base voice go on as it began, in place.
+def keep_choices(
+    config: XTTSConfig,
+    begun: XTTSConfig,
+    *,
+    given: Collection[str],
+    measure: Callable[[], Recorded],
+) -> list[str]:
+    """Let a run that began from the base voice go on as it began, in place; returns what to say.
 
     What the user says now counts, and a length that the user chose then is not this time's.
     """
     if str(begun.training.init_from) != BASE:
-        return
-    own_length = begun.training.max_steps not in {recipe.steps for recipe in RECIPES}
+        return []
+    if "model.size" not in given:
+        _set_size(config, begun.model.size, given)
     for name in CHOSEN:
-        if name == "training.max_steps" and (own_length or "training.epochs" in given):
-            continue
-        if name not in given:
+        if name not in given and not (name == STEPS and "training.epochs" in given):
             section, key = name.split(".")
             setattr(getattr(config, section), key, getattr(getattr(begun, section), key))
+    steps = begun.training.max_steps
+    if not {STEPS, "training.epochs"} & set(given) and steps not in (None, *_RECIPE_STEPS):
+        config.training.max_steps = choose_recipe(measure().minutes).steps
+    training = config.training
+    steps = training.max_steps
+    length = f"{training.epochs} epochs" if steps is None else f"{steps} steps"
+    return [f"Begun from the base voice ({config.model.size}), and goes on so: {length} in all"]
 
 
 def _own_size(has_gpu: bool) -> str:
     return base_sizes()[0 if has_gpu else -1]
 
 
+def _set_size(config: XTTSConfig, size: str, given: Collection[str]) -> None:
+    """Another size, with the widths that the user chose."""
+    own = {n: getattr(config.model, n) for n in MODEL_SIZES[size] if f"model.{n}" in given}
+    config.model.size = size  # type: ignore[assignment]
+    for name, width in own.items():
+        setattr(config.model, name, width)
+
+
 def _why_not(config: XTTSConfig, given: Collection[str], *, has_gpu: bool) -> str:
     """What speaks against the base voice, where nobody asked for it; nothing if it is empty."""
-    sizes, size = base_sizes(), config.model.size
+    sizes = base_sizes()
     if not sizes:
         return "this installation holds no base voice"
-    if "model.size" in given and size not in sizes:
-        return (
-            f"there is no base voice of the size {size} (--model-size {sizes[0]} has one, "
-            f"--init-from {BASE} grows it)"
-        )
-    own = size if "model.size" in given else _own_size(has_gpu)
+    size = config.model.size if "model.size" in given else _own_size(has_gpu)
+    if config.model.decoder_head != "regression" and size not in sizes:
+        return f"the base voice has another head, and cannot grow to {size} with this one"
     if any(
         f"model.{name}" in given and getattr(config.model, name) != width
-        for name, width in MODEL_SIZES[own].items()
+        for name, width in MODEL_SIZES[size].items()
     ):
-        return "the base voice has other widths"
+        return f"the base voice has other widths (--init-from {BASE} grows it where it can)"
     return ""
 
 

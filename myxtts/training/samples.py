@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import soundfile
@@ -19,6 +19,14 @@ NUM_SAMPLES = 2
 OWN = "own_text"  # the name of what the user's sentence becomes
 
 Rows = Mapping[str, Any]
+
+
+class OwnText(NamedTuple):
+    """A sentence of the user's, as the model takes it."""
+
+    text: str
+    ids: Sequence[int]
+    language: int
 
 
 class Sampler:
@@ -42,11 +50,11 @@ class Sampler:
         step: int,
         log: RunLog,
         texts: Sequence[str] = (),
-        own_text: tuple[str, Sequence[int]] | None = None,
+        own_text: OwnText | None = None,
     ) -> list[Path]:
         """Speak the last clips of a batch into `folder`; returns the wav files.
 
-        `texts` are those of the batch's rows; `own_text` is said besides, and its ids.
+        `texts` are those of the batch's rows; `own_text` is said besides.
         """
         folder.mkdir(parents=True, exist_ok=True)
         with tf.device(self._device):
@@ -56,10 +64,11 @@ class Sampler:
         names = [f"sample_{number}" for number in range(1, len(said) + 1)]
         paths = self._say(rows, names, said, folder, step=step, log=log)
         if own_text is not None and len(said):
-            text, ids = own_text
             last = {name: value[-1:] for name, value in rows.items() if name != "mels"}
-            last["tokens"], last["token_lengths"] = tf.constant([ids]), tf.constant([len(ids)])
-            paths += self._say(last, [OWN], [text], folder, step=step, log=log)
+            last["tokens"] = tf.constant([own_text.ids])
+            last["token_lengths"] = tf.constant([len(own_text.ids)])
+            last["languages"] = tf.constant([own_text.language])
+            paths += self._say(last, [OWN], [own_text.text], folder, step=step, log=log)
         return paths
 
     def _say(

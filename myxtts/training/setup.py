@@ -19,6 +19,7 @@ from myxtts.documents import replacing
 from myxtts.errors import ConfigError, DeviceError
 from myxtts.features.device_stage import Augmentation, make_device_stage
 from myxtts.inference.voice_files import VoiceFiles, load_voice
+from myxtts.models.weights import is_for_training, weight_names
 from myxtts.pipeline.devices import DevicePlan, Mode
 from myxtts.runs.checkpoints import Checkpoint, load_checkpoint
 from myxtts.runs.events import RunLog
@@ -306,14 +307,19 @@ def open_log(trainer: XTTSTrainer) -> RunLog:
 
 
 def start_from(
-    source: VoiceFiles, step: TrainStep, tokenizer: Tokenizer | None, names: list[str]
+    source: VoiceFiles,
+    step: TrainStep,
+    tokenizer: Tokenizer | None,
+    *,
+    speakers: Sequence[str],
+    languages: Sequence[str],
 ) -> None:
     """Give the model another voice's weights, and say what matched and what is new."""
     kind = source.kind if tokenizer is None else tokenizer.kind
     with tf.device(step.device):
         match = load_matching_weights(step.model, source, same_symbols=kind == source.kind)
     step.take_weights()
-    for line in describe_match(match, source, tokenizer, names):
+    for line in describe_match(match, source, tokenizer, speakers=speakers, languages=languages):
         log.info("%s", line)
 
 
@@ -323,7 +329,7 @@ def _freeze(model: keras.Model, parts: Sequence[str]) -> None:
         if not isinstance(layer, keras.layers.Layer):
             raise ConfigError(f"This model has no part {part} to freeze.", "leave it out")
         layer.trainable = False
-    if parts and not model.trainable_variables:
+    if parts and all(map(is_for_training, weight_names(model.trainable_variables))):
         raise ConfigError("All of the model is frozen: nothing is left to train.", "freeze less")
     if parts:
         left = sum(int(tf.size(v)) for v in model.trainable_variables)

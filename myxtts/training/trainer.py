@@ -94,6 +94,7 @@ class XTTSTrainer:
             self.data = setup.prepare(config, saved=saved, source=source, progress=self.progress)
         self.replicas.check_data(self.data)
         speakers = setup.all_speakers(self.data, saved=saved, source=source)
+        languages = setup.all_languages(self.data, saved=saved, source=source)
         if self.data is not None:
             self.data.write_dropped(self.run.dropped_file)
             setup.find_place(self.state, saved, self.data)
@@ -103,7 +104,7 @@ class XTTSTrainer:
             self._build_step()
         if source is not None:
             tokenizer = None if self.data is None else self.data.tokenizer
-            setup.start_from(source, self.step, tokenizer, speakers)
+            setup.start_from(source, self.step, tokenizer, speakers=speakers, languages=languages)
         self._checkpoints = CheckpointManager(
             self.run.checkpoints,
             config=config,
@@ -112,7 +113,7 @@ class XTTSTrainer:
             stopping=self.stopping,
             data=self.data,
             speakers=speakers,
-            languages=setup.all_languages(self.data, saved=saved, source=source),
+            languages=languages,
             resumed=saved is not None,
             writes=self.replicas.is_first,
         )

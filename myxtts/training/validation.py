@@ -15,10 +15,10 @@ from myxtts.errors import ConfigError, MyXTTSError
 from myxtts.models.xtts import XTTS
 from myxtts.pipeline.iterators import iterate
 from myxtts.runs.events import RunLog
-from myxtts.text.languages import LANGUAGES
+from myxtts.text.languages import LANGUAGE_IDS
 from myxtts.text.tokenizers import says_something
 from myxtts.training.occasions import Occasions
-from myxtts.training.samples import Sampler
+from myxtts.training.samples import OwnText, Sampler
 from myxtts.training.snapshot import RunState
 from myxtts.training.step import TrainStep, weighted_mean
 from myxtts.training.stopping import EarlyStopping
@@ -106,17 +106,17 @@ class Validator:
         return best
 
     def sample(self, run_log: RunLog) -> None:
-        """Speak a few validation sentences, to listen to and look at."""
+        """Speak a few sentences, always the same, to listen to and look at."""
         model, step = self._step.model, self._state.step
         if not isinstance(model, XTTS) or self._sampled_step == step:
             return
-        batch = next(self._batches(None), None)
-        if batch is None:
+        data = self._data
+        batch = None if data is None else next(self._on_device(data.heard_batches()), None)
+        if data is None or batch is None:
             return
         self._sampled_step = step
         if self._sampler is None:
-            tokenizer = None if self._data is None else self._data.tokenizer
-            self._sampler = Sampler(model, device=self._device, tokenizer=tokenizer)
+            self._sampler = Sampler(model, device=self._device, tokenizer=data.tokenizer)
         folder = self._samples_dir / f"step_{step:08d}"
         try:
             with self._step.averaged_weights():
@@ -125,7 +125,7 @@ class Validator:
                     folder,
                     step=step,
                     log=run_log,
-                    texts=() if self._data is None else self._data.first_texts,
+                    texts=["" if row is None else row.text for row in data.heard],
                     own_text=self._own_text,
                 )
         except (OSError, MyXTTSError, tf.errors.ResourceExhaustedError) as error:
@@ -137,7 +137,10 @@ class Validator:
     def _batches(self, dataset: Iterable[Any] | None) -> Iterator[Any]:
         """Validation batches on the model device, one after another: they are few, and seldom."""
         own = () if self._data is None else self._data.validation_batches()
-        return map(self._prepare, iterate(own if dataset is None else dataset))
+        return self._on_device(own if dataset is None else dataset)
+
+    def _on_device(self, batches: Iterable[Any]) -> Iterator[Any]:
+        return map(self._prepare, iterate(batches))
 
     def _tell_incomplete(
         self, dataset: Iterable[Any] | None, clips: float, run_log: RunLog
@@ -162,12 +165,12 @@ class Validator:
         )
 
 
-def _read_own_text(text: str | None, data: TrainingData) -> tuple[str, list[int]] | None:
-    """The user's sentence and its ids, read in the language of the clips it is said among."""
-    if text is None or data.validation is None:
+def _read_own_text(text: str | None, data: TrainingData) -> OwnText | None:
+    """The user's sentence, read in the language of the clip in whose voice it is said."""
+    if text is None:
         return None
-    language = list(LANGUAGES)[data.validation.languages[0]]
+    language = [row.language for row in data.heard if row is not None][-1]
     ids = data.tokenizer.encode(text, language)
     if not says_something(ids, data.tokenizer):
         raise ConfigError(f"There is nothing to say in {text!r}.", "another --sample-text")
-    return text, ids
+    return OwnText(text, ids, LANGUAGE_IDS[language])
