@@ -1,7 +1,12 @@
 """What the base voice can do before anyone trains it further; the numbers of its card.
 
-    python -m benchmarks.base_voice [--model RUN_OR_EXPORT] [--digits DIR --unseen s49,s50]
+    python -m benchmarks.base_voice [--model RUN_OR_EXPORT] [--digits DIR --unseen NAME,NAME]
         [--single DIR] [--json FILE]
+
+The numbers of the shipped card are those of
+
+    python -m benchmarks.base_voice --model myxtts/base/tiny --digits digits-54-speakers
+        --unseen s49,s50,s51,s52,s53,s54 --single ljspeech-36min
 
 words       closed-set test (benchmarks.intelligibility): trained and never heard English words, in
             four espeak-ng voices, and if given the voice of --single and the unseen people
@@ -41,12 +46,13 @@ from myxtts.corpora.demo_sentences import HELD_OUT_SLOTS, SLOTS, draw_slot_sente
 from myxtts.corpora.many_voices import trained_voices, unseen_voices
 from myxtts.data.manifests import read_manifest
 from myxtts.data.waves import decode
-from myxtts.errors import MyXTTSError
+from myxtts.errors import ConfigError, DataError, MyXTTSError
 from myxtts.features.audio import SAMPLE_RATE
 from myxtts.text.languages import LANGUAGES
 from myxtts.text.tokenizers import ESPEAK_VOICES
 
 OURS, RESEMBLYZER = "pitch and spectrum", "resemblyzer"
+PARTS = ("words", "languages", "unseen", "people")
 REFERENCES = 3
 SAMPLES_A_LANGUAGE = 8
 CANDIDATE_CLIPS = 4  # natural recordings that stand for each person
@@ -201,7 +207,24 @@ def _read(folder: Path, audio: str) -> Wave:
     for path in (folder / audio, *(folder / "wavs" / f"{audio}{e}" for e in (".flac", ".wav"))):
         if path.is_file():
             return as_wave(decode(path))
-    raise FileNotFoundError(folder / audio)
+    raise DataError(f"The recording {folder / audio} is missing.", "check the folder")
+
+
+def _check_unseen(folder: Path | None, unseen: Sequence[str], parts: Sequence[str]) -> None:
+    """Refuse what would fail behind an hour of speaking."""
+    if unknown := sorted(set(parts) - set(PARTS)):
+        raise ConfigError(f"There is no part {', '.join(unknown)}.", f"of {', '.join(PARTS)}")
+    if folder is None:
+        if "people" in parts or unseen:
+            raise ConfigError("No people are given.", "--digits DIR --unseen NAME,NAME")
+        return
+    speakers = set(read_manifest(folder).speakers)
+    if not unseen:
+        raise ConfigError("Nobody is named whom training never heard.", "--unseen NAME,NAME")
+    if missing := sorted(set(unseen) - speakers):
+        raise ConfigError(
+            f"{folder} has no recordings of {', '.join(missing)}.", "names of its clip list"
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -216,7 +239,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", default="", help="parts, by comma: words,languages,unseen,people")
     parser.add_argument("--json", type=Path, help="also written there, for the card")
     options = parser.parse_args(arguments)
+    unseen = [name for name in options.unseen.split(",") if name]
+    asked = [part for part in options.only.split(",") if part]
     try:
+        _check_unseen(options.digits, unseen, asked)
         bench = Bench(options.model, sentences=options.sentences)
         parts = {
             "words": lambda: bench.words(options.single),
@@ -224,17 +250,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "unseen": bench.unseen_voices,
         }
         if options.digits is not None:
-            unseen = [name for name in options.unseen.split(",") if name]
             parts["people"] = lambda: bench.people(options.digits, unseen)
         numbers = {}
-        for name in filter(None, options.only.split(",")) if options.only else parts:
+        for name in asked or parts:
             numbers[name] = parts[name]()
             print(f"{name}: {json.dumps(numbers[name])}", flush=True)
+            if options.json is not None:  # what was measured is kept, whatever comes
+                options.json.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
     except MyXTTSError as error:
         print(error, file=sys.stderr)
         sys.exit(2)
-    if options.json is not None:
-        options.json.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ import os
 import random
 import statistics
 import sys
-import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -42,7 +41,7 @@ import yaml
 from benchmarks.intelligibility import make_recogniser
 from benchmarks.judges import make_judges
 from benchmarks.voices import as_wave
-from myxtts.base import BASE
+from myxtts.base import BASE, NONE
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSConfig
 from myxtts.corpora.demo_sentences import HELD_OUT_SLOTS, draw_slot_sentences
 from myxtts.data.clips import check_clips
@@ -54,8 +53,6 @@ from myxtts.training.recipe import Recorded, choose_start
 
 HELD_OUT = 16  # clips at the end of the list, and as many before them for --other
 REFERENCES = 3
-RATE_STEPS = 20
-NOTHING = "none"
 JUDGED_LEVEL = 0.06  # root mean square, about LJ Speech's
 
 Wave = np.ndarray
@@ -102,7 +99,7 @@ def settings(
             checkpoint_dir=run, validation_steps=100_000, sample_steps=100_000, init_from=Path(BASE)
         ),
     )
-    if start == NOTHING:
+    if start == NONE:
         config.training.init_from = None
         config.training.max_steps = 100_000  # or the wall time
         config.training.learning_rate, config.training.warmup_steps = 2e-3, 50
@@ -123,24 +120,13 @@ def settings(
 def train(config: XTTSConfig, *, wall_minutes: float) -> int:
     """Train for so long, with a learning rate that falls until then; returns the steps."""
     from myxtts.training import make_trainer
+    from myxtts.training.timed import has_had, train_for
 
-    most = config.training.max_steps
     with make_trainer(config) as trainer:
-        began = time.monotonic()
-        timed: list[tuple[float, int]] = []  # the first two steps of this process
-
-        def plan_the_rest(step: int, _: Any) -> None:
-            now = time.monotonic()
-            if len(timed) < 2:
-                timed.append((now, step))
-            elif step % RATE_STEPS == 0:
-                then, first = timed[1]  # the one before it compiled
-                left = began + 60 * wall_minutes - now
-                rate = (step - first) / (now - then)
-                if left > 30 or step == RATE_STEPS:
-                    trainer.stop_after(min(most, step + max(1, int(left * rate))))
-
-        result = trainer.train(on_step=plan_the_rest)
+        if has_had(trainer, minutes=wall_minutes):
+            return trainer.steps_done
+        most = config.training.max_steps
+        result = train_for(trainer, minutes=wall_minutes, most_steps=most)
     if result["stopped_by"] is not None:  # half a voice is not judged; the same command goes on
         sys.exit(128 + result["stopped_by"])
     return int(result["steps"])
@@ -234,7 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("data", type=Path, help="recordings of one speaker, with a clip list")
     parser.add_argument("--out", type=Path, required=True, help="where the runs are kept")
     parser.add_argument("--minutes", default="1,5,15,36", help="of recordings")
-    parser.add_argument("--starts", default=f"base,{NOTHING}", help="base, none or both")
+    parser.add_argument("--starts", default=f"base,{NONE}", help="base, none or both")
     parser.add_argument("--wall", type=float, default=15.0, help="minutes of training")
     parser.add_argument("--base", default="base", help="the voice that base stands for")
     parser.add_argument(

@@ -26,8 +26,9 @@ def people(folder, speakers=("s1", "s2"), text="one two zero"):
     for speaker in speakers:
         for number in range(2):
             wave = np.pad(0.3 * np.sin(2 * np.pi * 150 * time), 4000)
-            soundfile.write(folder / f"wavs/{speaker}_{number}.flac", wave, SAMPLE_RATE)
-            rows.append(f"wavs/{speaker}_{number}.flac|{text}|{speaker}|en")
+            name = f"wavs/{speaker.replace('/', '-')}_{number}.flac"
+            soundfile.write(folder / name, wave, SAMPLE_RATE)
+            rows.append(f"{name}|{text}|{speaker}|en")
     (folder / "metadata.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     return folder
 
@@ -88,6 +89,29 @@ def test_a_corpus_holds_the_crowd_and_the_people_but_not_those_left_out(tmp_path
     assert again == json.loads((tmp_path / "base" / base_voice.FACTS_FILE).read_text())
     with pytest.raises(DataError, match="other settings"):
         base_voice.make_base_corpus(tmp_path / "base", recordings=recordings, voices=4)
+
+
+def test_whoever_is_to_be_left_out_must_be_there_and_folders_are_told_apart(tmp_path):
+    digits = people(tmp_path / "digits")
+    out = frozenset({"s2", "s3"})
+    one = base_voice.Recordings(digits, words=True, leave_out=out)
+    with pytest.raises(DataError, match=r"speakers to leave out: s3\."):
+        base_voice.make_base_corpus(tmp_path / "base", recordings=[one], voices=2)
+    folders = (digits, people(tmp_path / "b" / "digits"))
+    both = [base_voice.Recordings(each, words=True) for each in folders]
+    with pytest.raises(DataError, match="are called digits"):
+        base_voice.make_base_corpus(tmp_path / "base", recordings=both, voices=2)
+
+
+@needs_espeak
+def test_names_and_texts_come_through_whatever_is_in_them(tmp_path):
+    folder = people(tmp_path / "talks", ("a/b",), text='He said "yes" there')
+    base_voice.make_base_corpus(
+        tmp_path / "base", recordings=[base_voice.Recordings(folder)], voices=2
+    )
+    own = [clip for clip in read_manifest(tmp_path / "base") if clip.speaker == "a/b"]
+    assert {clip.text for clip in own} == {'He said "yes" there'}
+    assert all((tmp_path / "base" / clip.audio).is_file() for clip in own)
 
 
 @needs_espeak

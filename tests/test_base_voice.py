@@ -129,7 +129,11 @@ def test_a_size_without_one_starts_from_the_next_smaller():
 def test_one_is_exported_in_half_precision_with_a_card_made_from_its_run(tmp_path):
     made = tmp_path / "made"
     shutil.copytree(MADE_BEFORE / "run", made / "run")
-    facts = {"sources": {"espeak-ng": {"clips": 3}}, "espeak_ng": "1.52", "settings": {"seed": 7}}
+    sources = {
+        "espeak-ng": {"clips": 3, "languages": ["de", "fa"]},
+        "people": {"clips": 2, "languages": ["fa"]},
+    }
+    facts = {"sources": sources, "espeak_ng": "1.52", "settings": {"seed": 7}}
     (made / "corpus").mkdir()
     (made / "corpus" / "base_corpus.json").write_text(json.dumps(facts), encoding="utf-8")
     numbers = tmp_path / "numbers.json"
@@ -141,6 +145,8 @@ def test_one_is_exported_in_half_precision_with_a_card_made_from_its_run(tmp_pat
         ["from somewhere"],
     )
     assert card["numbers"]["words"] == {"unseen words": 0.5}
+    assert card["made"]["device"] == "CPU"
+    assert "all but Persian it heard from espeak-ng alone" in card["not"][-1]
     out = export_voice(made / "run", tmp_path / "voice", card=card)
     assert {file.name for file in out.iterdir()} == {"card.json", "config.json", WEIGHTS_FILE}
     half = load_file(out / WEIGHTS_FILE)

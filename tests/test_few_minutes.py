@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.few_minutes import NOTHING, settings
+from benchmarks.few_minutes import settings
+from myxtts.base import NONE
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import ConfigError
 from myxtts.training.recipe import CHOSEN, Recorded, choose_start
@@ -22,7 +23,7 @@ def test_a_start_from_a_voice_trains_by_the_recipe_and_one_from_nothing_as_long_
         section, key = name.split(".")
         own, trains = (getattr(getattr(each, section), key) for each in (config, chosen))
         assert own == (Path("mine") if key == "init_from" else trains)
-    config = settings(tmp_path, tmp_path / "run", start=NOTHING, recorded=FIVE_MINUTES)
+    config = settings(tmp_path, tmp_path / "run", start=NONE, recorded=FIVE_MINUTES)
     assert config.training.starts_from is None
     assert config.training.max_steps > 10 * chosen.training.max_steps
 

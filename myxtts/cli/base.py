@@ -70,7 +70,7 @@ def train(
     start_logging()
     from myxtts.corpora.base_voice import Recordings
 
-    left_out = frozenset(filter(None, leave_out.split(",")))
+    left_out = frozenset(filter(None, map(str.strip, leave_out.split(","))))
     people = [Recordings(folder, False, left_out) for folder in recordings or []]
     people += [Recordings(folder, True, left_out) for folder in recordings_of_words or []]
     _make_corpus(out / "corpus", people, english_texts, voices=voices, seed=seed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -18,11 +17,8 @@ if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
     from myxtts.data.list_forms import Clip
     from myxtts.pipeline.telemetry import PipelineStats
-    from myxtts.training.trainer import XTTSTrainer
 
-RATE_STEPS = 30  # after which the rate is known well enough to plan the rest
 GUESSED_RATE = 3.0  # steps a second on two cores, before that
-LAST_PLAN_S = 60.0  # before the end; the rate of learning falls smoothly from then on
 SENTENCES = 2  # of each held-out set
 UNSEEN_SPEAKERS = 4  # who say a sentence each
 REFERENCES = 3  # recordings to clone a voice from
@@ -98,6 +94,7 @@ def demo(
     load_tensorflow()
     from myxtts.pages.report import report_at_the_end
     from myxtts.training import make_trainer
+    from myxtts.training.timed import train_for
 
     run = output_dir / "run"
     config = _config(corpus, run, minutes=minutes, seed=seed)
@@ -112,7 +109,7 @@ def demo(
             console.print(f"This demo is trained already. To train anew, delete {run}")
         else:
             with report_at_the_end(run):
-                stats, trace = _train(trainer, minutes=minutes), run / "trace.json"
+                stats, trace = train_for(trainer, minutes=minutes), run / "trace.json"
             _report(stats["stats"], console)
             console.print(f"Timeline: {trace} (open it in ui.perfetto.dev or chrome://tracing)")
             console.print(f"Report, to be opened in a browser: {run / 'report.html'}")
@@ -206,26 +203,6 @@ def _config(corpus: Path, run: Path, *, minutes: float, seed: int) -> XTTSConfig
             init_from=Path(BASE) if SIZE in base_sizes() else None,
         ),
     )
-
-
-def _train(trainer: XTTSTrainer, *, minutes: float) -> dict[str, Any]:
-    began = time.monotonic() - trainer.state.seconds
-    first = trainer.state.step
-    measured_at = 0.0
-
-    def plan_the_rest(step: int, losses: Any) -> None:
-        nonlocal measured_at
-        now = time.monotonic()
-        if step == first + 1:
-            measured_at = now  # the first step compiled
-        # Planned again and again, since a busy machine changes its pace.
-        elif (step - first) % RATE_STEPS == 0:
-            left = began + 60 * minutes - now
-            rate = (step - first - 1) / (now - measured_at)
-            if left > LAST_PLAN_S or step == first + RATE_STEPS:
-                trainer.stop_after(step + max(1, int(left * rate)))
-
-    return trainer.train(on_step=plan_the_rest)
 
 
 @dataclass(frozen=True)

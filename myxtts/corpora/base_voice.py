@@ -8,11 +8,11 @@ their own, since references are of any.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import os
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.corpora.base_texts import FOLDER, TextSource, read_phrases, says_held_out_word
-from myxtts.corpora.demo import MANIFEST_COLUMNS, in_language, partial_folder, speak_clip
+from myxtts.corpora.demo import in_language, partial_folder, speak_clip, write_list
 from myxtts.corpora.many_voices import make_crowd
 from myxtts.data.clips import check_clips
 from myxtts.data.list_forms import DEFAULT_SPEAKER
@@ -45,6 +45,7 @@ _LEVEL, _LEVEL_SPREAD_DB, _PEAK = 0.1, 6.0, 0.95
 _SHIFTS = (1.05, 1.16)  # how much faster or slower a person is played
 _QUIET, _MARGIN_S = 0.02, 0.05  # of the loudest: what is softer at either end is cut off
 _CROWD_SEED = 10
+_IN_FILES = re.compile(r"[^\w.-]")  # what of a speaker's name no file is named by
 
 Wave = npt.NDArray[np.float64]
 
@@ -94,6 +95,7 @@ def make_base_corpus(
     if folder.exists() and any(folder.iterdir()):
         raise DataError(f"{folder} holds something else.", "another --out")
     people = [_usable(each) for each in recordings]
+    _check_names(recordings)
     total = voices * (sum(_OWN_CLIPS.values()) + _OTHER_CLIPS) + sum(map(len, people))
     with partial_folder(folder) as partial:
         (partial / "wavs").mkdir()
@@ -180,6 +182,22 @@ def _speak_crowd(
 # -- people --
 
 
+def _check_names(recordings: Sequence[Recordings]) -> None:
+    """Refuse speakers to leave out whom nobody knows, and folders that would be one source."""
+    wanted = {name for each in recordings for name in each.leave_out}
+    known = {clip.speaker for each in recordings for clip in read_manifest(each.folder)}
+    if missing := sorted(wanted - known):
+        raise DataError(
+            f"No recording is of the speakers to leave out: {', '.join(missing)}.",
+            "--leave-out with names as the clip lists have them",
+        )
+    names = [each.folder.name for each in recordings]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(
+            f"Several folders of recordings are called {', '.join(twice)}.", "rename one of them"
+        )
+
+
 def _usable(recordings: Recordings) -> list[tuple[Path, str, str, str]]:
     """Path, text, speaker and language of the recordings that are used."""
     manifest = read_manifest(recordings.folder)
@@ -217,7 +235,7 @@ def _copy_people(
         ):
             if len(wave) > factor * LONGEST_SECONDS * SAMPLE_RATE:
                 continue
-            audio = f"wavs/{source}_{number:04d}_{name}.wav"
+            audio = f"wavs/{source}_{number:04d}_{_IN_FILES.sub('_', name)}.wav"
             seconds = _write(folder / audio, _played(wave, factor), level_db=level_db)
             rows.append(_Row(audio, text, name, language, source, seconds))
         yield rows
@@ -274,10 +292,7 @@ def _count(rows: Sequence[_Row]) -> dict[str, Any]:
 
 
 def _write_lists(folder: Path, rows: Sequence[_Row], facts: dict[str, Any]) -> None:
-    with (folder / "metadata.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, delimiter="|", lineterminator="\n")
-        writer.writerow(MANIFEST_COLUMNS)
-        for row in rows:
-            writer.writerow([row.audio_file, row.text, row.speaker, row.language])
+    listed = [(row.audio_file, row.text, row.speaker, row.language) for row in rows]
+    write_list(folder / "metadata.csv", listed)
     text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
     (folder / FACTS_FILE).write_text(text, encoding="utf-8")

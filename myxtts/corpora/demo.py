@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import os
@@ -10,7 +9,7 @@ import random
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -239,10 +238,8 @@ def _speak_clips(
         if progress:
             progress(num_done, len(clips))
     for manifest, listed in rows.items():
-        with (folder / manifest).open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, delimiter="|", lineterminator="\n")
-            writer.writerow(MANIFEST_COLUMNS)
-            writer.writerows((c.audio_file, c.text, c.voice.name, c.language) for c in listed)
+        entries = [(c.audio_file, c.text, c.voice.name, c.language) for c in listed]
+        write_list(folder / manifest, entries)
     listed_unseen = rows.get(UNSEEN_REFERENCES_MANIFEST, [])
     num_unseen = len(listed_unseen) + len(rows.get(UNSEEN_TESTS_MANIFEST, []))
     return {
@@ -253,6 +250,12 @@ def _speak_clips(
         "seconds": round(seconds, 3),
         "espeak_ng": espeak.library_version(),
     }
+
+
+def write_list(path: Path, rows: Iterable[Sequence[str]]) -> None:
+    """Write a clip list of our columns; in a list with bars a quote is text, so none is added."""
+    lines = ["|".join(row) + "\n" for row in (MANIFEST_COLUMNS, *rows)]
+    path.write_text("".join(lines), encoding="utf-8", newline="")
 
 
 def speak_clip(text: str, voice: DemoVoice) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,16 @@ from myxtts.documents import read_json
 from myxtts.errors import DataError
 from myxtts.inference.voice_files import load_voice
 from myxtts.runs.checkpoints import CheckpointStore
+from myxtts.runs.events import read_events
+from myxtts.runs.folder import EVENTS_FILE
+from myxtts.text.languages import LANGUAGES
 
+SYNTHETIC = "espeak-ng"  # the name of the crowd's source
 CORPUS_FACTS = Path("corpus", "base_corpus.json")
 
 NOT = (
     "A finished voice: it is made to start from. Its own speech is understood, and dull.",
     "A copy of anyone: how near it comes to people it never heard is among the numbers.",
-    "A speaker of every language like a native: all but English it heard from espeak-ng alone.",
 )
 
 
@@ -55,8 +58,27 @@ def make_card(made: Path, *, numbers: Path | None, notes: Sequence[str]) -> dict
             "learning_rate": config["training"]["learning_rate"],
             "batch_frames": config["data"]["batch_frames"],
             "planned_steps": config["training"]["max_steps"],
-            "device": "CPU",
+            "device": _device(made / "run"),
         },
         "numbers": measured or {},
-        "not": list(NOT),
+        "not": [*NOT, _not_native(facts["sources"])],
     }
+
+
+def _device(run: Path) -> str:
+    """The kind of device that trained it, as the run says."""
+    started = (e for e in read_events(run / EVENTS_FILE) if e["kind"] == "started")
+    device = next(started, {}).get("values", {}).get("devices", {}).get("model_device", "")
+    return str(device).strip("/").partition(":")[0] or "not known"
+
+
+def _not_native(sources: Mapping[str, Any]) -> str:
+    people = {
+        tag
+        for name, heard in sources.items()
+        if name != SYNTHETIC
+        for tag in heard.get("languages", ())
+    }
+    spoken = " and ".join(LANGUAGES[tag] for tag in sorted(people))
+    but = f"all but {spoken} it heard" if spoken else "all of them it heard"
+    return f"A speaker of every language like a native: {but} from espeak-ng alone."
