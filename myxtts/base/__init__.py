@@ -35,7 +35,8 @@ def base_folder(size: str | None = None) -> Path:
         raise DataError("There is no base voice in this installation.", "pip install it anew")
     if size is None:
         return _HOME / sizes[-1]
-    return _HOME / next(each for each in sizes if _SIZES.index(each) >= _SIZES.index(size))
+    fitting = (each for each in sizes if _SIZES.index(each) >= _SIZES.index(size))
+    return _HOME / next(fitting, sizes[-1])
 
 
 def read_card(size: str | None = None) -> dict[str, Any]:

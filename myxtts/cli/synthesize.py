@@ -128,7 +128,6 @@ def synthesize(
         raise ConfigError(
             "There is no voice to speak with.", "--model RUN_OR_EXPORT, or --model base"
         )
-    from myxtts.base import BASE  # late: --help must be quick
     from myxtts.inference.references import read_references
     from myxtts.inference.script import Delivery
     from myxtts.inference.small.files import is_onnx_export
@@ -142,7 +141,7 @@ def synthesize(
     voice_files = _read_voice(model, is_onnx=is_onnx)
     inside = getattr(voice_files, "voices", {})
     pieces = read_references(reference or []) if reference or not inside else None
-    if str(model) == BASE:
+    if voice_files.is_base:
         echo(ABOUT_BASE.format(size=voice_files.size), err=True)
     spoken = voice_files.language_for(language, force=force_language)
     delivery = Delivery(spoken, speed=speed, pitch_shift=pitch_shift, seed=seed, loudness=loudness)

@@ -144,7 +144,7 @@ PERSIAN = {
     "Voice": "صدا",
     "Your voice, as it is now": "صدای شما، همان‌طور که الان هست",
     "Your voice, as exported": "صدای شما، خروجی‌گرفته‌شده",
-    "The base voice, in your timbre": "صدای پایه با رنگ صدای شما",
+    "The base voice, near yours": "صدای پایه، نزدیک به صدای شما",
     "Sounds like": "شبیه به",
     "the longest clips": "بلندترین قطعه‌ها",
     "Say it": "بگو",

@@ -31,7 +31,7 @@ OWN, EXPORT = "run", "voice"
 VOICE_NAMES = {
     OWN: "Your voice, as it is now",
     EXPORT: "Your voice, as exported",
-    BASE: "The base voice, in your timbre",
+    BASE: "The base voice, near yours",
 }
 
 

@@ -67,7 +67,8 @@ def load_matching_weights(model: Any, source: VoiceFiles, *, same_symbols: bool 
     if share < LEAST_MATCH:
         raise ConfigError(
             f"Only {share:.0%} of the weights in {source.folder} fit this model.",
-            f"a voice grows, but does not shrink: --model-size {source.model.size} or a larger one",
+            f"a voice grows, but does not shrink: --model-size {source.model.size} or a larger "
+            f"one, with its decoder_head ({source.model.decoder_head})",
         )
     for variable, array in assignments:
         variable.assign(array)

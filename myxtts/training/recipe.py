@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from myxtts.base import BASE, NONE, base_sizes
+from myxtts.base import BASE, NONE, base_folder, base_sizes
 from myxtts.config.config import XTTSConfig
 from myxtts.config.presets import MODEL_SIZES
 
@@ -90,6 +90,7 @@ def choose_start(
         return []
     if asked is None and (reason := _why_not(config, given, has_gpu=has_gpu)):
         return [f"Starting from nothing: {reason}"]
+    base_folder()  # says it where there is none
     recorded = measure()
     is_much = recorded.minutes > MOST_MINUTES
     if "model.size" not in given and not is_much:
