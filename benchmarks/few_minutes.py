@@ -26,7 +26,7 @@ import os
 import random
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,11 +35,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 import soundfile
-import soxr
 import yaml
 
 from benchmarks.intelligibility import make_recogniser
-from benchmarks.judges import make_judges
+from benchmarks.judges import make_judges, make_mos
 from benchmarks.voices import as_wave
 from myxtts.base import BASE, NONE
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSConfig
@@ -53,7 +52,6 @@ from myxtts.training.recipe import Recorded, choose_start
 
 HELD_OUT = 16  # clips at the end of the list, and as many before them for --other
 REFERENCES = 3
-JUDGED_LEVEL = 0.06  # root mean square, about LJ Speech's
 
 Wave = np.ndarray
 Clip = tuple[Path, str]
@@ -130,22 +128,6 @@ def train(config: XTTSConfig, *, wall_minutes: float) -> int:
     if result["stopped_by"] is not None:  # half a voice is not judged; the same command goes on
         sys.exit(128 + result["stopped_by"])
     return int(result["steps"])
-
-
-def make_mos() -> Callable[[Wave], dict[str, float]] | None:
-    try:
-        from speechmos import dnsmos
-    except ImportError as error:
-        print(f"No DNSMOS ({error}): pip install speechmos onnxruntime")
-        return None
-
-    def judge(wave: Wave) -> dict[str, float]:
-        low = soxr.resample(np.asarray(wave, np.float64), SAMPLE_RATE, 16_000)
-        low *= JUDGED_LEVEL / np.sqrt(np.mean(low**2))
-        found = dnsmos.run(low / max(1.0, np.abs(low).max()), sr=16_000)
-        return {"P.808": float(found["p808_mos"]), "overall": float(found["ovrl_mos"])}
-
-    return judge
 
 
 class Judges:

@@ -11,7 +11,9 @@ A score is the share of words that pocketsphinx hears in their places, out of 32
     original audio   the same sentences from espeak-ng in the same voice: what the judge can reach
     wrong sentence   the run's audio judged against the next sentence of its list: what luck gives
 
-A bar is missed if the mean over the seeds misses it; any missed bar gives exit code 1.
+A bar is missed if the mean over the seeds misses it; any missed bar gives exit code 1. Where the
+extra `judges` is installed two lines tell how natural a few of the sentences sound (DNSMOS, 1 to
+5), and espeak-ng's recordings of them.
 """
 
 from __future__ import annotations
@@ -195,6 +197,25 @@ def run(speaker: Speaker, corpus: Corpus, *, num_sentences: int, num_seeds: int)
     return all(met.values())
 
 
+def tell_naturalness(speaker: Speaker, corpus: Corpus) -> None:
+    """How natural new sentences sound, and the recordings of them."""
+    from benchmarks.judges import make_mos
+
+    judge = make_mos()
+    if judge is None:
+        return
+    texts = draw_slot_sentences(SLOTS, num_sentences=4, rng=random.Random(0), avoid=corpus.texts)
+    said, recorded = [], []
+    for name, references in corpus.references.items():
+        chosen = references[:NUM_REFERENCES]
+        said += speaker.speak(texts, references=chosen, language="en", seed=0)
+        recorded += [speak_original(text, corpus.voices[name])[0] / 32768 for text in texts]
+    for who, waves in (("said", said), ("recorded", recorded)):
+        judged = [judge(wave) for wave in waves]
+        means = {name: statistics.fmean(each[name] for each in judged) for name in judged[0]}
+        print(f"{who}: " + ", ".join(f"{name} {value:.2f}" for name, value in means.items()))
+
+
 def positive(text: str) -> int:
     if (number := int(text)) < 1:
         raise ValueError
@@ -214,12 +235,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         corpus = read_corpus(options.corpus or options.run_dir.resolve().parent / "corpus")
         from myxtts.inference.synthesizer import Synthesizer  # TensorFlow starts on this line
 
-        passed = run(
-            Synthesizer.load(options.run_dir),
-            corpus,
-            num_sentences=options.sentences,
-            num_seeds=options.seeds,
-        )
+        speaker = Synthesizer.load(options.run_dir)
+        passed = run(speaker, corpus, num_sentences=options.sentences, num_seeds=options.seeds)
+        tell_naturalness(speaker, corpus)
     except MyXTTSError as error:
         print(error, file=sys.stderr)
         sys.exit(2)

@@ -1,4 +1,4 @@
-"""Ways to compare voices: what is measured of a wave, and which candidate it is nearest to."""
+"""Ways to judge voices: which candidate a wave is nearest to, and how natural it sounds."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import soxr
 
 from myxtts.features.audio import SAMPLE_RATE
+
+JUDGED_LEVEL = 0.06  # root mean square, about LJ Speech's: the judge of naturalness minds it
 
 Wave = np.ndarray
 Profile = Any  # of one kind of judge: a VoiceProfile, or an embedding
@@ -71,3 +74,20 @@ def make_judges() -> dict[str, Judge]:
 
     judges["resemblyzer"] = Judge(embed, most_alike, average)
     return judges
+
+
+def make_mos() -> Callable[[Wave], dict[str, float]] | None:
+    """DNSMOS, P.808 and overall, from 1 to 5; None where it is not installed."""
+    try:
+        from speechmos import dnsmos
+    except ImportError as error:
+        print(f"No DNSMOS ({error}): pip install speechmos onnxruntime")
+        return None
+
+    def judge(wave: Wave) -> dict[str, float]:
+        low = soxr.resample(np.asarray(wave, np.float64), SAMPLE_RATE, 16_000)
+        low *= JUDGED_LEVEL / np.sqrt(np.mean(low**2))
+        found = dnsmos.run(low / max(1.0, np.abs(low).max()), sr=16_000)
+        return {"P.808": float(found["p808_mos"]), "overall": float(found["ovrl_mos"])}
+
+    return judge
