@@ -6,7 +6,9 @@ import logging
 import re
 
 import pytest
+import tensorflow as tf
 
+from myxtts.cli.output import load_tensorflow
 from myxtts.pipeline.devices import configure_devices
 from tests.support import ROOT, FakeHardware
 
@@ -29,3 +31,12 @@ def test_every_line_is_explained(line):
     beginnings = ("No validation data", "Intelligent GPU Pipeline", "[Step 100] Model")
     if line not in untold and not line.startswith(beginnings):
         assert f"`{line}`" in SECTION
+
+
+def test_shapes_that_are_planned_are_no_alarm(caplog):
+    load_tensorflow()
+    traced = tf.function(lambda values: values + 1.0)
+    for length in range(1, 9):
+        traced(tf.zeros([length]))
+    assert traced.experimental_get_tracing_count() == 8
+    assert "retracing" not in caplog.text

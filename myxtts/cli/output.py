@@ -100,3 +100,10 @@ def load_tensorflow() -> None:
     """
     with quiet_native_output():
         import tensorflow  # noqa: F401
+    if not debug_asked:
+        logging.getLogger("tensorflow").addFilter(_is_no_guess_at_retracing)
+
+
+def _is_no_guess_at_retracing(record: logging.LogRecord) -> bool:
+    """TensorFlow takes several planned shapes, each traced once, for a fault; `profile` counts."""
+    return "retracing" not in record.getMessage()
