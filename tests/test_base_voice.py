@@ -288,8 +288,9 @@ def test_what_was_chosen_is_left_alone():
 
 def test_a_run_that_goes_on_keeps_what_was_chosen_for_it_unless_told_otherwise_now():
     begun, again = config(), config(training={"learning_rate": 0.002})
-    choose_start(begun, given=(), measure=lambda: Recorded(12.0, 100), has_gpu=False)
-    (said,) = keep_choices(again, begun, given=["training.learning_rate"], measure=never)
+    now = lambda: Recorded(12.0, 100)  # noqa: E731
+    choose_start(begun, given=(), measure=now, has_gpu=False)
+    (said,) = keep_choices(again, begun, given=["training.learning_rate"], measure=now)
     assert f"(tiny), and goes on so: {choose_recipe(12.0).steps} steps" in said
     assert again.training.learning_rate == 0.002
     again.training.learning_rate = begun.training.learning_rate
@@ -298,13 +299,22 @@ def test_a_run_that_goes_on_keeps_what_was_chosen_for_it_unless_told_otherwise_n
     (said,) = keep_choices(longer, begun, given=["training.epochs"], measure=never)
     assert longer.training.max_steps is None
     assert "3 epochs" in said
-    begun.training.max_steps = 20  # once, by the user, to try it
-    again.training.max_steps = None
-    keep_choices(again, begun, given=(), measure=lambda: Recorded(12.0, 100))
-    assert again.training.max_steps == choose_recipe(12.0).steps
+    for once in (20, None):  # chosen by the user, to try it: so many steps, or epochs
+        begun.training.max_steps, again.training.max_steps = once, None
+        keep_choices(again, begun, given=(), measure=now)
+        assert again.training.max_steps == choose_recipe(12.0).steps
     again.training.max_steps = 30
     keep_choices(again, begun, given=["training.max_steps"], measure=never)
     assert again.training.max_steps == 30
+
+
+@pytest.mark.parametrize("once", [20, choose_recipe(12.0).steps])
+def test_a_run_on_hours_of_data_goes_on_for_as_long_as_the_settings_say(once):
+    begun, again = config(training={"init_from": "base", "max_steps": once}), config()
+    hours = Recorded(300.0, 3600)
+    (said,) = keep_choices(again, begun, given=(), measure=lambda: hours)
+    assert again == config(training={"init_from": "base"})
+    assert f"{again.training.epochs} epochs" in said
 
 
 def test_a_run_that_began_from_nothing_is_left_alone():
@@ -320,25 +330,29 @@ def test_other_sizes_grow_from_it_and_hours_of_data_have_no_recipe():
     choose_start(settings, given=["model.size"], measure=lambda: few, has_gpu=False)
     assert (settings.model.size, str(settings.training.init_from)) == ("normal", "base")
     assert settings.training.max_steps == choose_recipe(12.0).steps
-    settings = config()
+    width = MODEL_SIZES["normal"]["decoder_dim"]
+    settings = config(model={"decoder_dim": width})  # its own, of the size that grows
     hours = Recorded(MOST_MINUTES + 1, 100)
-    said = choose_start(settings, given=(), measure=lambda: hours, has_gpu=False)
+    given = ["model.decoder_dim"]
+    said = choose_start(settings, given=given, measure=lambda: hours, has_gpu=False)
     assert "no recipe" in said[1]
     expected = config(training={"init_from": "base"})
     assert settings == expected
 
 
 @pytest.mark.parametrize(
-    ("model", "given", "why"),
+    ("model", "minutes", "why"),
     [
-        ({"size": "big", "decoder_head": "flow"}, ["model.size"], "another head"),
-        ({"size": "tiny", "voice_dim": 8}, ["model.size", "model.voice_dim"], "widths"),
+        ({"size": "big", "decoder_head": "flow"}, 12.0, "another head"),
+        ({"decoder_head": "flow"}, MOST_MINUTES + 1, "another head"),
+        ({"size": "tiny", "voice_dim": 8}, 12.0, "widths"),
     ],
 )
-def test_where_it_does_not_fit_a_run_starts_from_nothing_and_says_why(model, given, why):
+def test_where_it_does_not_fit_a_run_starts_from_nothing_and_says_why(model, minutes, why):
     settings = config(model=model)
     before = settings.model_copy(deep=True)
-    (said,) = choose_start(settings, given=given, measure=never, has_gpu=False)
+    given, recorded = [f"model.{name}" for name in model], Recorded(minutes, 100)
+    (said,) = choose_start(settings, given=given, measure=lambda: recorded, has_gpu=False)
     assert said.startswith("Starting from nothing")
     assert why in said
     assert settings == before

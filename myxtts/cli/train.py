@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from myxtts.cli.output import Debug, echo, quiet_native_output, start_logging
+from myxtts.cli.output import Debug, echo, load_tensorflow, start_logging
 from myxtts.cli.setting_flags import (
     ConfigFile,
     Given,
@@ -102,8 +102,8 @@ def _train(settings: XTTSConfig, cluster: Cluster | None) -> None:
         from myxtts.runs.sinks import import_wandb
 
         import_wandb()  # before anything that takes time
-    with quiet_native_output():
-        from myxtts.training import make_trainer
+    load_tensorflow()
+    from myxtts.training import make_trainer
     from myxtts.cli.next_steps import next_steps
     from myxtts.pages.report import report_at_the_end
     from myxtts.training.stopping import mute_closed_outputs

@@ -50,7 +50,7 @@ _RECIPE_STEPS = tuple(recipe.steps for recipe in RECIPES)
 
 # What is chosen by how much was recorded, if the user does not; a run that goes on keeps it, as it
 # keeps the size.
-STEPS = "training.max_steps"
+STEPS, EPOCHS = "training.max_steps", "training.epochs"
 CHOSEN = (
     "data.batch_size",
     "data.augment_speed",
@@ -88,13 +88,17 @@ def choose_start(
         return [f"Starting from nothing, as asked (--init-from {NONE})"]
     if asked not in (None, BASE):
         return []
-    if asked is None and (reason := _why_not(config, given, has_gpu=has_gpu)):
-        return [f"Starting from nothing: {reason}"]
+    if asked is None and not base_sizes():
+        return ["Starting from nothing: this installation holds no base voice"]
     base_folder()  # says it where there is none
     recorded = measure()
     is_much = recorded.minutes > MOST_MINUTES
-    if "model.size" not in given and not is_much:
-        _set_size(config, _own_size(has_gpu), given)
+    is_open = "model.size" not in given and not is_much
+    size = _own_size(has_gpu) if is_open else config.model.size
+    if asked is None and (reason := _why_not(config, given, size=size)):
+        return [f"Starting from nothing: {reason}"]
+    if is_open:
+        _set_size(config, size, given)
     config.training.init_from = Path(BASE)
     lines = [
         f"Starting from the base voice ({config.model.size}), with {recorded.minutes:.1f} minutes "
@@ -118,20 +122,21 @@ def keep_choices(
 ) -> list[str]:
     """Let a run that began from the base voice go on as it began, in place; returns what to say.
 
-    What the user says now counts, and a length that the user chose then is not this time's.
+    What the user says now counts, and a length that the user chose then is not this time's: without
+    one it is that of the recipe, or where there is none, of the settings.
     """
     if str(begun.training.init_from) != BASE:
         return []
     if "model.size" not in given:
         _set_size(config, begun.model.size, given)
     for name in CHOSEN:
-        if name not in given and not (name == STEPS and "training.epochs" in given):
+        if name not in given and name != STEPS:
             section, key = name.split(".")
             setattr(getattr(config, section), key, getattr(getattr(begun, section), key))
-    steps = begun.training.max_steps
-    if not {STEPS, "training.epochs"} & set(given) and steps not in (None, *_RECIPE_STEPS):
-        config.training.max_steps = choose_recipe(measure().minutes).steps
     training = config.training
+    if not {STEPS, EPOCHS} & set(given) and (minutes := measure().minutes) <= MOST_MINUTES:
+        first = begun.training.max_steps  # of less data, it may be
+        training.max_steps = first if first in _RECIPE_STEPS else choose_recipe(minutes).steps
     steps = training.max_steps
     length = f"{training.epochs} epochs" if steps is None else f"{steps} steps"
     return [f"Begun from the base voice ({config.model.size}), and goes on so: {length} in all"]
@@ -149,13 +154,9 @@ def _set_size(config: XTTSConfig, size: str, given: Collection[str]) -> None:
         setattr(config.model, name, width)
 
 
-def _why_not(config: XTTSConfig, given: Collection[str], *, has_gpu: bool) -> str:
+def _why_not(config: XTTSConfig, given: Collection[str], *, size: str) -> str:
     """What speaks against the base voice, where nobody asked for it; nothing if it is empty."""
-    sizes = base_sizes()
-    if not sizes:
-        return "this installation holds no base voice"
-    size = config.model.size if "model.size" in given else _own_size(has_gpu)
-    if config.model.decoder_head != "regression" and size not in sizes:
+    if config.model.decoder_head != "regression" and size not in base_sizes():
         return f"the base voice has another head, and cannot grow to {size} with this one"
     if any(
         f"model.{name}" in given and getattr(config.model, name) != width
@@ -167,7 +168,7 @@ def _why_not(config: XTTSConfig, given: Collection[str], *, has_gpu: bool) -> st
 
 def _apply(config: XTTSConfig, recorded: Recorded, given: Collection[str]) -> list[str]:
     recipe, said = choose_recipe(recorded.minutes), []
-    if not {"training.max_steps", "training.epochs"} & set(given):
+    if not {STEPS, EPOCHS} & set(given):
         config.training.max_steps = recipe.steps
         said.append(f"{recipe.steps} steps (--max-steps)")
     if recorded.clips and not {"data.batch_size", "data.batch_frames"} & set(given):
