@@ -10,6 +10,7 @@ import pytest
 import soundfile
 
 from myxtts.corpora import base_texts, base_voice
+from myxtts.corpora.demo import write_list
 from myxtts.data.manifests import read_manifest
 from myxtts.errors import DataError
 from myxtts.features.audio import SAMPLE_RATE
@@ -112,6 +113,13 @@ def test_names_and_texts_come_through_whatever_is_in_them(tmp_path):
     own = [clip for clip in read_manifest(tmp_path / "base") if clip.speaker == "a/b"]
     assert {clip.text for clip in own} == {'He said "yes" there'}
     assert all((tmp_path / "base" / clip.audio).is_file() for clip in own)
+
+
+def test_what_would_end_a_field_of_a_list_becomes_a_space(tmp_path):
+    people(tmp_path)
+    write_list(tmp_path / "metadata.csv", [("wavs/s1_0.flac", 'one | "two"\r\nthree', "a|b", "en")])
+    (clip,) = read_manifest(tmp_path)
+    assert (" ".join(clip.text.split()), clip.speaker) == ('one "two" three', "a b")
 
 
 @needs_espeak

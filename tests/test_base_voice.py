@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+import yaml
 from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
@@ -396,6 +397,19 @@ def test_profile_and_plan_are_of_the_training_that_train_would_choose(tmp_path, 
     assert own.training.starts_from is None
     elsewhere = plan_settings(None, {"data.train_data": tmp_path / "on another machine"})
     assert elsewhere.training.init_from is None
+
+
+def test_printed_settings_are_those_that_train_would_choose(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = make_clips(tmp_path / "data", 4)
+    printed = ["train", "--print-config", "--train-data"]
+    done = CliRunner().invoke(app, [*printed, str(data)])
+    shown = yaml.safe_load(done.stdout)
+    assert shown["training"]["init_from"] == "base"
+    assert shown["training"]["max_steps"] == choose_recipe(0.1).steps
+    done = CliRunner().invoke(app, [*printed, "elsewhere"])
+    assert yaml.safe_load(done.stdout)["training"]["init_from"] is None
+    assert "elsewhere is not here" in done.stderr
 
 
 def test_minutes_are_those_of_the_clips_that_can_be_used(tmp_path):

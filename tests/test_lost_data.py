@@ -13,8 +13,9 @@ import tensorflow as tf
 from myxtts.errors import DataError, TrainingDivergedError
 from myxtts.features.audio import SAMPLE_RATE
 from myxtts.runs.checkpoints import CheckpointStore
-from myxtts.training.samples import Sampler
+from myxtts.training.samples import OwnText, Sampler
 from tests import runs
+from tests.voices import shared_voice
 
 pytestmark = pytest.mark.usefixtures("one_stage", "every_line")
 
@@ -184,6 +185,24 @@ def test_samples_are_of_the_clips_that_are_left(tmp_path):
             {**batch, "seed": tf.zeros([2])}, tmp_path, step=1, log=None
         )
     assert spoken["lengths"] == [6, 7]  # the last two that are not masked
+
+
+def test_a_sentence_of_ones_own_is_said_in_its_language_in_the_voice_of_the_last_clip(
+    tmp_path, monkeypatch
+):
+    said = []
+    monkeypatch.setattr(Sampler, "_say", lambda _, *what, **how: said.append(what) or [])
+    columns = {"mel_lengths": [30, 20, 0], "languages": [0, 3, 0], "reference_lengths": [5, 6, 0]}
+    batch = {name: tf.constant(values) for name, values in columns.items()}
+    own = OwnText("سلام", [7, 8, 9], 16)
+    Sampler(shared_voice(), device="/CPU:0", tokenizer=None).write(
+        {**batch, "seed": tf.zeros([2])}, tmp_path, step=1, log=None, texts=["a", "b"], own_text=own
+    )
+    (_, _, heard, _), (rows, names, texts, _) = said
+    assert (heard, texts, names) == (["a", "b"], ["سلام"], ["own_text"])
+    wanted = {"languages": [16], "tokens": [[7, 8, 9]], "token_lengths": [3]}
+    wanted |= {"reference_lengths": [6], "mel_lengths": [20]}
+    assert {name: value.numpy().tolist() for name, value in rows.items()} == wanted
 
 
 # -- other people's data sets --

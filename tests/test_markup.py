@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from myxtts.errors import DataError
-from myxtts.inference.script import write_script
+from myxtts.inference.script import PAUSES, write_script
 from myxtts.text import espeak
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.markup import parse_markup
+from myxtts.text.ssml import STRENGTHS
 from myxtts.text.tokenizers import CharacterTokenizer, PhonemeTokenizer
 
 pytestmark = pytest.mark.skipif(not espeak.is_available(), reason="espeak-ng reads the words")
@@ -81,10 +82,17 @@ def test_breaks_are_pauses():
     lines = script('<speak>One<break time="500ms"/>two <break strength="strong"/> three</speak>')
     assert [(line.text, line.pause) for line in lines.lines] == [
         ("One", 0.5),
-        ("two", 0.7),
+        ("two", STRENGTHS["strong"]),
         ("three", 0.0),
     ]
     assert script('<speak>Hi.<break time="2s"/></speak>').lines[0].pause == 2.0
+
+
+def test_a_marked_sentence_ends_as_every_other_and_a_break_behind_one_is_no_shorter():
+    plain, marked = "One. Two.", "<speak><s>One.</s><s>Two.</s></speak>"
+    broken = "<speak>One.<break/>Two.</speak>"
+    pauses = [script(text).lines[0].pause for text in (plain, marked, broken)]
+    assert pauses[0] == pauses[1] == PAUSES["sentence"] <= pauses[2]
 
 
 def test_prosody_is_of_its_own_words_only():

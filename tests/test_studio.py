@@ -321,7 +321,16 @@ def test_a_plan_says_how_long_and_how_sure_it_is(minutes, gpu, rate, says):
     )
     assert says in str(plan.time)
     assert plan.has_recipe
-    assert plan_training(minutes=61, mean_seconds=3.0, steps=7, cores=2, has_gpu=False).steps == 7
+
+
+def test_a_plan_for_more_than_an_hour_has_no_recipe_and_knows_no_time_before():
+    hours = {"minutes": 61, "mean_seconds": 3.0, "cores": 2, "has_gpu": False}
+    plan = plan_training(steps=None, **hours)
+    assert not plan.has_recipe
+    assert "is not known before" in str(plan.time)
+    plan = plan_training(steps=600, measured_rate=2.0, **hours)
+    assert plan.steps == 600
+    assert "6 minutes by the rate of the last run" in str(plan.time)
 
 
 def test_only_what_changed_is_sent_again(client):

@@ -6,10 +6,12 @@ import csv
 import os
 import re
 import sys
+from typing import get_args
 
 import numpy as np
 import pytest
 
+from myxtts.config.training import ModelPart
 from myxtts.errors import ConfigError
 from myxtts.pipeline.engine import ProducerConsumerPipeline
 from myxtts.runs.checkpoints import CheckpointStore
@@ -129,6 +131,12 @@ def test_checkpoints_come_after_steps_or_minutes(run, trainer_in):
 def test_a_part_this_model_lacks_cannot_be_frozen(run, trainer_in, part):
     with pytest.raises(ConfigError, match=f"no part {part[0]} to freeze"):
         trainer_in(run, freeze=part)
+
+
+@pytest.mark.parametrize("sharpness", [0.0, 0.1])
+def test_a_model_frozen_whole_is_refused_and_a_critic_is_no_part_of_it(run, trainer_in, sharpness):
+    with pytest.raises(ConfigError, match="All of the model is frozen"):
+        trainer_in(run, model=None, freeze=get_args(ModelPart), sharpness=sharpness)
 
 
 def test_a_checkpoint_given_by_name_is_where_the_run_starts(run, trainer_in):

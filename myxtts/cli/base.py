@@ -201,8 +201,9 @@ def show(
 ) -> None:
     """Print the card of the base voice: what it heard, how good it is, what it is not."""
     start_logging()
-    from myxtts.base import base_sizes, read_card
+    from myxtts.base import base_folder, base_sizes, read_card
 
+    base_folder()  # says it where there is none
     cards = [read_card(size) for size in reversed(base_sizes())]
     if as_json:
         typer.echo(json.dumps(cards, ensure_ascii=False, indent=1))

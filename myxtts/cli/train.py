@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,13 +23,19 @@ if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
     from myxtts.replicas.cluster import Cluster
 
+log = logging.getLogger(__name__)
+
 
 @setting_flags(*GROUPS)
 def train(
     given: Given,
     config: ConfigFile = None,
     print_config: Annotated[
-        bool, typer.Option("--print-config", help="Show the resulting settings and stop.")
+        bool,
+        typer.Option(
+            "--print-config",
+            help="Show the resulting settings, with what the data decides, and stop.",
+        ),
     ] = False,
     debug: Debug = False,
 ) -> None:
@@ -64,8 +71,11 @@ def train(
     if replicas == 1:
         check_request(settings.data.device_request())
     if print_config:
-        if settings.data.train_data is not None and settings.data.train_data.exists():
+        data = settings.data.train_data
+        if data is not None and data.exists():
             settle_start(settings, named_settings(config, given))
+        elif data is not None:
+            log.warning("%s is not here: what training chooses by its recordings is missing", data)
         echo(settings.to_yaml().rstrip("\n"))
         return
     _check_data(settings)
@@ -103,9 +113,9 @@ def _train(settings: XTTSConfig, cluster: Cluster | None) -> None:
 
         import_wandb()  # before anything that takes time
     load_tensorflow()
-    from myxtts.training import make_trainer
     from myxtts.cli.next_steps import next_steps
     from myxtts.pages.report import report_at_the_end
+    from myxtts.training import make_trainer
     from myxtts.training.stopping import mute_closed_outputs
 
     with make_trainer(settings, cluster=cluster) as trainer, contextlib.ExitStack() as reports:

@@ -171,10 +171,10 @@ class DataConfig(Settings):
         0.0,
         "Each clip is played faster or slower, with its reference, by up to this share (0.15 is "
         "15 %), as other speakers would sound: little data is then not learnt by heart. Chosen "
-        "by `myxtts train` for voices that start from the base voice; 0 for none.",
+        "by `myxtts train` for up to an hour of recordings; 0 for none.",
         fa="هر قطعه همراه با صدای مرجعش تا این سهم (۰٫۱۵ یعنی ۱۵٪) تندتر یا کندتر پخش می‌شود، گویی "
-        "گوینده‌های دیگری حرف می‌زنند، تا مدل دادهٔ کم را از بر نکند. برای صداهایی که از صدای پایه "
-        "آغاز می‌شوند `myxtts train` خودش آن را برمی‌گزیند؛ ۰ یعنی بدون تغییر.",
+        "گوینده‌های دیگری حرف می‌زنند، تا مدل دادهٔ کم را از بر نکند. برای ضبط‌های تا یک "
+        "ساعت `myxtts train` خودش آن را برمی‌گزیند؛ ۰ یعنی بدون تغییر.",
         flag="--augment-speed",
         group="Training",
         le=0.25,

@@ -90,10 +90,10 @@ class TrainingConfig(PresetSettings):
         0.0,
         "Share of the numbers between the network's layers that is left out while it trains "
         "(0.1 is 10 %), so that little data is not learnt by heart. Chosen by `myxtts train` for "
-        "voices that start from the base voice; 0 for none.",
+        "up to an hour of recordings; 0 for none.",
         fa="سهمی از عددهای میان لایه‌های شبکه که هنگام آموزش کنار گذاشته می‌شود (۰٫۱ یعنی ۱۰٪)، تا "
-        "مدل دادهٔ کم را از بر نکند. برای صداهایی که از صدای پایه آغاز می‌شوند `myxtts train` خودش "
-        "آن را برمی‌گزیند؛ ۰ یعنی بدون dropout.",
+        "مدل دادهٔ کم را از بر نکند. برای ضبط‌های تا یک ساعت `myxtts train` خودش آن را برمی‌گزیند؛ "
+        "۰ یعنی بدون dropout.",
         flag="--dropout",
         group="Training",
         le=0.9,
@@ -188,11 +188,11 @@ class TrainingConfig(PresetSettings):
     init_from: Path | None = setting(
         None,
         "Run or export whose weights to start from; `base` is the voice that comes with MyXTTS, "
-        "`none` starts from nothing. Without it `myxtts train` starts from the base voice where "
-        "that fits the data, and a trainer in Python from nothing.",
+        "`none` starts from nothing. Without it `myxtts train` starts from the base voice unless "
+        "head or widths do not fit, and a trainer in Python from nothing.",
         fa="اجرا یا خروجی‌ای که آموزش از وزن‌های آن آغاز می‌شود؛ `base` صدای پایه‌ای است که همراه "
-        "MyXTTS می‌آید و `none` یعنی از صفر. اگر داده نشود، `myxtts train` هر جا به داده بخورد از "
-        "صدای پایه آغاز می‌کند و ترینر در پایتون از صفر.",
+        "MyXTTS می‌آید و `none` یعنی از صفر. اگر داده نشود، `myxtts train` از صدای پایه آغاز می‌کند "
+        "مگر آن‌که سر یا پهناهای مدل با آن نخواند، و ترینر در پایتون از صفر.",
         flag="--init-from base|none|RUN_OR_EXPORT",
         group="Training",
     )

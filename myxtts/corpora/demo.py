@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import time
 import uuid
@@ -38,6 +39,7 @@ NEW_SENTENCES_MANIFEST = "heldout/metadata_new_sentences.csv"  # trained words, 
 NEW_WORDS_MANIFEST = "heldout/metadata_new_words.csv"  # every word of it never heard in training
 UNSEEN_REFERENCES_MANIFEST = "unseen/metadata_references.csv"  # of voices never trained on
 UNSEEN_TESTS_MANIFEST = "unseen/metadata_tests.csv"  # held-out sentences, the same for each of them
+_ENDS_A_FIELD = re.compile(r"[|\r\n]+")
 MANIFEST_COLUMNS = ("audio_file", "text", "speaker_name", "language")
 
 _FORMAT = 1  # raised when the same settings would give other files
@@ -253,8 +255,12 @@ def _speak_clips(
 
 
 def write_list(path: Path, rows: Iterable[Sequence[str]]) -> None:
-    """Write a clip list of our columns; in a list with bars a quote is text, so none is added."""
-    lines = ["|".join(row) + "\n" for row in (MANIFEST_COLUMNS, *rows)]
+    """Write a clip list of our columns; in a list with bars a quote is text, so none is added.
+
+    A bar or a line's end inside a field would end it, and becomes a space.
+    """
+    fields = ([" ".join(_ENDS_A_FIELD.split(field)) for field in row] for row in rows)
+    lines = ["|".join(row) + "\n" for row in (MANIFEST_COLUMNS, *fields)]
     path.write_text("".join(lines), encoding="utf-8", newline="")
 
 

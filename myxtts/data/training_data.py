@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import itertools
 import logging
 import shlex
 from collections import Counter
@@ -125,8 +126,9 @@ class TrainingData:
         return (batch for batch in batches if batch["token_lengths"].any())
 
     def heard_batches(self) -> Iterator[HostBatch]:
-        """Those whose clips the run says to be heard: of validation, or else a few it trains on."""
-        return (batch for batch in self._heard_source if batch["token_lengths"].any())
+        """That whose clips the run says to be heard: of validation, or else a few it trains on."""
+        first = itertools.islice(self._heard_source, 1)  # `heard` tells of its rows
+        return (batch for batch in first if batch["token_lengths"].any())
 
     def largest_batch_spec(self) -> dict[str, Any] | None:
         """The `tf.TensorSpec`s of the largest batch; None where each batch has its own shape."""
@@ -248,6 +250,7 @@ def prepare_training(
         heard_source = validation_source = own.for_plan(fixed, use_tf=False)
         heard = _heard(validation, fixed, lists[-1], first=len(train) if shared else 0)
     else:
+        log.info("Nothing is validated, and what is heard on the way are training clips")
         some = _plan_some(train, plan)
         heard_source = source.for_plan(some, use_tf=False)
         heard = _heard(train, some, prepared, first=0)
@@ -307,8 +310,7 @@ def hold_out(table: ClipTable) -> tuple[Ints, Ints]:
         )
     else:
         log.info(
-            "No validation data is given, and %d clips of %d speakers are too few to hold any out: "
-            "nothing is validated, and what is heard are training clips",
+            "No validation data is given, and %d clips of %d speakers are too few to hold any out",
             len(table),
             len(table.speaker_names),
         )

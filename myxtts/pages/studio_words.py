@@ -123,6 +123,7 @@ PERSIAN = {
     "{} minutes of recordings: it starts from the base voice, which knows the sounds of your language already, and learns yours in {} steps.": "{} دقیقه صدا: از صدای پایه شروع می‌شود که آواهای زبان شما را می‌شناسد و صدای شما را در {} گام یاد می‌گیرد.",
     "{} minutes of recordings: it starts from the base voice, in a larger model, and learns for as long as the settings say.": "{} دقیقه صدا: از صدای پایه، در مدلی بزرگ‌تر، شروع می‌شود و به اندازه‌ای که تنظیم‌ها می‌گویند یاد می‌گیرد.",
     "How long it takes on this GPU is not known before: no run was measured on one. After the first steps the time left is shown.": "زمان لازم روی این GPU از پیش معلوم نیست: هنوز هیچ اجرایی روی GPU اندازه‌گیری نشده است. پس از گام‌های اول، زمان مانده نشان داده می‌شود.",
+    "How long that takes is not known before. After the first steps the time left is shown.": "زمان لازم از پیش معلوم نیست. پس از گام‌های اول، زمان مانده نشان داده می‌شود.",
     "{} by the rate of the last run on this machine.": "{}، با سرعت آخرین اجرا روی همین ماشین.",
     "About {} on this CPU: an estimate from two other cores; after the first steps the time left is shown.": "حدود {} روی این CPU: برآوردی از دو هستهٔ دیگر؛ پس از گام‌های اول، زمان مانده نشان داده می‌شود.",
     "{} to {} minutes": "{} تا {} دقیقه",

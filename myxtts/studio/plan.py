@@ -20,6 +20,9 @@ NOT_ON_GPU = Message(
     "How long it takes on this GPU is not known before: no run was measured on one. After the "
     "first steps the time left is shown."
 )
+NO_RECIPE = Message(
+    "How long that takes is not known before. After the first steps the time left is shown."
+)
 MEASURED = Message("{} by the rate of the last run on this machine.")
 ESTIMATED = Message(
     "About {} on this CPU: an estimate from two other cores; after the first steps the time left "
@@ -48,12 +51,11 @@ def plan_training(
 ) -> TrainingPlan:
     """The plan for so many minutes in clips of a mean length; the recipe's steps unless given."""
     chosen = steps or choose_recipe(minutes).steps
-    return TrainingPlan(
-        minutes=minutes,
-        steps=chosen,
-        has_recipe=minutes <= MOST_MINUTES,
-        time=_time(chosen, mean_seconds, cores, has_gpu, measured_rate),
-    )
+    has_recipe = minutes <= MOST_MINUTES
+    time = NO_RECIPE  # its length is the settings', its size not the one that was measured
+    if has_recipe or (steps and measured_rate):
+        time = _time(chosen, mean_seconds, cores, has_gpu, measured_rate)
+    return TrainingPlan(minutes=minutes, steps=chosen, has_recipe=has_recipe, time=time)
 
 
 def _time(

@@ -14,8 +14,8 @@ from myxtts.text.markup import PLAIN, Marked, Passage, Style
 
 MOST_DEPTH = 40
 LONGEST_BREAK_S = 20.0
-SENTENCE_S = 0.25  # behind a sentence that was marked as one
-STRENGTHS = {"none": 0.0, "x-weak": 0.1, "weak": 0.2, "medium": 0.4, "strong": 0.7, "x-strong": 1.2}
+SENTENCE_S = 0.45  # behind a sentence that was marked as one, as behind every other
+STRENGTHS = {"none": 0.0, "x-weak": 0.1, "weak": 0.2, "medium": 0.5, "strong": 0.8, "x-strong": 1.2}
 RATES = {"x-slow": 0.5, "slow": 0.8, "medium": 1.0, "default": 1.0, "fast": 1.25, "x-fast": 1.6}
 PITCHES = {"x-low": -6.0, "low": -3.0, "medium": 0.0, "default": 0.0, "high": 3.0, "x-high": 6.0}
 SPELLED = {"characters", "spell-out", "verbatim", "digits", "telephone"}
