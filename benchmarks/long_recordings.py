@@ -150,11 +150,15 @@ def understood(data: Path, run: Path, *, steps: int) -> float:
 
     from benchmarks.few_minutes import settings
     from benchmarks.intelligibility import make_recogniser
+    from myxtts.config.config import DataConfig
     from myxtts.corpora.demo_sentences import HELD_OUT_SLOTS, draw_slot_sentences
+    from myxtts.data.prepare import what_is_recorded
     from myxtts.inference.synthesizer import Synthesizer
     from myxtts.training import make_trainer
+    from myxtts.training.recipe import Recorded
 
-    config = settings(data, run, start="base", minutes=36)
+    recorded = Recorded(*what_is_recorded(DataConfig(train_data=data)))
+    config = settings(data, run, start="base", recorded=recorded)
     config.training.max_steps = steps
     with make_trainer(config) as trainer:
         if trainer.train()["stopped_by"]:

@@ -28,6 +28,7 @@ import tensorflow as tf  # noqa: E402
 
 from myxtts.features import mels  # noqa: E402
 from myxtts.features.audio import FFT, HOP, SAMPLE_RATE  # noqa: E402
+from myxtts.features.filters import MEL_FMAX  # noqa: E402
 from myxtts.inference.vocoder import GriffinLim  # noqa: E402
 from myxtts.text import espeak  # noqa: E402
 
@@ -83,7 +84,7 @@ def ours(iterations: int) -> Speak:
 def librosas(iterations: int) -> Speak:
     def speak(mel: np.ndarray) -> np.ndarray:
         magnitude = librosa.feature.inverse.mel_to_stft(
-            np.exp(mel.T), sr=SAMPLE_RATE, n_fft=FFT, power=1.0, fmax=mels.MEL_FMAX
+            np.exp(mel.T), sr=SAMPLE_RATE, n_fft=FFT, power=1.0, fmax=MEL_FMAX
         )
         return np.asarray(
             librosa.griffinlim(

@@ -58,11 +58,12 @@ def config(**sections):
 
 @pytest.fixture(scope="module")
 def voice():
-    return load_voice("base")
+    return load_voice(base.base_folder("tiny"))
 
 
 def test_it_is_small_and_reads_and_speaks_every_language(voice):
     assert "tiny" in base.base_sizes()
+    assert load_voice("base").size == base.base_sizes()[0]
     assert voice.languages == tuple(LANGUAGES)
     assert voice.kind == "phonemes"
     assert voice.tokenizer.symbols[4:] == PHONEMES

@@ -28,13 +28,14 @@ def base_sizes() -> tuple[str, ...]:
 def base_folder(size: str | None = None) -> Path:
     """Where the base voice of a size is, or the next smaller one, which grows.
 
-    Without a size it is the smallest: of people it never heard it comes nearest, by the cards.
+    Without a size it is the largest: voices it never heard it clones best, by the cards, and the
+    vocoder takes most of the time that any of them needs to speak.
     """
     sizes = base_sizes()
     if not sizes:
         raise DataError("There is no base voice in this installation.", "pip install it anew")
     if size is None:
-        return _HOME / sizes[-1]
+        return _HOME / sizes[0]
     fitting = (each for each in sizes if _SIZES.index(each) >= _SIZES.index(size))
     return _HOME / next(fitting, sizes[-1])
 

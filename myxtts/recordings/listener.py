@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from myxtts.base import BASE
+from myxtts.base import base_folder
 from myxtts.features import mels
 from myxtts.features.audio import HOP, NUM_MELS, REFERENCE_SAMPLES, num_frames
 from myxtts.inference.speaker import HeardVoice
@@ -35,10 +35,10 @@ def base_listener() -> Listener:
 
 
 class Listener:
-    """Holds the base voice, or another."""
+    """Holds the base voice, in the size that its thresholds were measured with."""
 
-    def __init__(self, voice: str = BASE) -> None:
-        self._synthesizer = Synthesizer.load(voice)
+    def __init__(self) -> None:
+        self._synthesizer = Synthesizer.load(base_folder("tiny"))
         model = self._synthesizer.model
         self._expected = tf.function(
             lambda tokens, lengths, languages, vector, log_pitch: model.mean_spectra(
