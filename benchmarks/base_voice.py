@@ -3,9 +3,9 @@
     python -m benchmarks.base_voice [--model RUN_OR_EXPORT] [--digits DIR --unseen NAME,NAME]
         [--single DIR] [--json FILE]
 
-The numbers of the shipped card are those of
+The numbers of the shipped cards are those of this, and of the same with myxtts/base/tiny:
 
-    python -m benchmarks.base_voice --model myxtts/base/tiny --digits digits-54-speakers
+    python -m benchmarks.base_voice --model myxtts/base/small --digits digits-54-speakers
         --unseen s49,s50,s51,s52,s53,s54 --single ljspeech-36min
 
 words       closed-set test (benchmarks.intelligibility): trained and never heard English words, in
