@@ -130,22 +130,25 @@ def test_words_begin_where_a_recogniser_finds_them():
     pocketsphinx = pytest.importorskip("pocketsphinx")
     import soxr
 
+    from myxtts.base import base_folder, base_sizes
     from myxtts.inference.synthesizer import Synthesizer
 
-    base = Synthesizer.load("base")
-    voice = base.listen([espeak.speak(text, voice="en-us+f2") for text in HEARD])
     off = []
-    for text in HEARD:
-        (chunk,) = base.stream_timed(text, voice=voice)
-        wave = soxr.resample(chunk.wave, base.sample_rate, 16_000)
-        noise = np.random.default_rng(0).normal(size=len(wave) + 6400) * 1e-4
-        wave = np.pad(0.6 * wave / np.abs(wave).max(), 3200) + noise  # 0.2 s at both ends
-        decoder = pocketsphinx.Decoder(loglevel="FATAL")
-        decoder.set_align_text(" ".join(word.text.lower() for word in chunk.sentence.words))
-        decoder.start_utt()
-        decoder.process_raw((wave * 32767).astype(np.int16).tobytes(), full_utt=True)
-        decoder.end_utt()
-        found = [each.start_frame / 100 - 0.2 for each in decoder.seg() if each.word[0] not in "<["]
-        off += [word.start - start for word, start in zip(chunk.sentence.words, found, strict=True)]
+    for size in base_sizes():
+        base = Synthesizer.load(base_folder(size))
+        voice = base.listen([espeak.speak(text, voice="en-us+f2") for text in HEARD])
+        for text in HEARD:
+            (chunk,) = base.stream_timed(text, voice=voice)
+            wave = soxr.resample(chunk.wave, base.sample_rate, 16_000)
+            noise = np.random.default_rng(0).normal(size=len(wave) + 6400) * 1e-4
+            wave = np.pad(0.6 * wave / np.abs(wave).max(), 3200) + noise  # 0.2 s at both ends
+            words = chunk.sentence.words
+            decoder = pocketsphinx.Decoder(loglevel="FATAL")
+            decoder.set_align_text(" ".join(word.text.lower() for word in words))
+            decoder.start_utt()
+            decoder.process_raw((wave * 32767).astype(np.int16).tobytes(), full_utt=True)
+            decoder.end_utt()
+            found = [s.start_frame / 100 - 0.2 for s in decoder.seg() if s.word[0] not in "<["]
+            off += [word.start - start for word, start in zip(words, found, strict=True)]
     assert np.median(np.abs(off)) < 0.035
     assert np.mean(np.abs(off) <= 0.05) > 0.9
