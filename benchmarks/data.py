@@ -102,7 +102,7 @@ def scipy_mels(waves: np.ndarray) -> np.ndarray:
     """As one writes it by hand: 12 times as fast as scipy.signal.ShortTimeFFT."""
     import scipy
 
-    from myxtts.features.mels import mel_matrix
+    from myxtts.features.filters import mel_matrix
 
     window = scipy.signal.get_window("hann", FFT).astype(np.float32)
 

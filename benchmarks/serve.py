@@ -26,7 +26,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
@@ -118,7 +118,7 @@ def alone(path: Path, workers: int, seconds: float) -> float:
     return made / (time.perf_counter() - began)
 
 
-def _voice(speaker: object) -> object:
+def _voice(speaker: Any) -> Any:
     from myxtts.text import espeak
 
     inside = getattr(speaker.files, "voices", {})
