@@ -210,11 +210,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     print(f"words: {right} of {total} in their clip ({right / total:.2%})")
     for what, values in (("joints", joints), ("quiet around them", quiet)):
-        ends = np.array(values)
+        gaps = np.array(values)
         print(
-            f"cuts from the {what}: {len(ends)} ends, mean {ends.mean() * 1000:.0f} ms, 95 % within "
-            f"{np.percentile(ends, 95) * 1000:.0f} ms, worst {ends.max() * 1000:.0f} ms, "
-            f"{(ends <= CUTS_BAR_S).mean():.1%} within {CUTS_BAR_S * 1000:.0f} ms"
+            f"cuts from the {what}: {len(gaps)} ends, mean {gaps.mean() * 1000:.0f} ms, "
+            f"95 % within {np.percentile(gaps, 95) * 1000:.0f} ms, "
+            f"worst {gaps.max() * 1000:.0f} ms, "
+            f"{(gaps <= CUTS_BAR_S).mean():.1%} within {CUTS_BAR_S * 1000:.0f} ms"
         )
     missed = ["95 % of the words"] if right < WORDS_BAR * total else []
     if options.steps:
