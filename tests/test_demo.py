@@ -10,6 +10,7 @@ import soundfile
 from myxtts.cli import demo as command
 from myxtts.features.audio import SAMPLE_RATE
 from myxtts.text import espeak
+from myxtts.training import timed
 from tests.support import run_python
 
 pytestmark = pytest.mark.skipif(not espeak.is_available(), reason="espeak-ng is not installed")
@@ -29,7 +30,7 @@ def quick(monkeypatch):
         return config
 
     monkeypatch.setattr(command, "_config", small)
-    monkeypatch.setattr(command, "RATE_STEPS", 3)
+    monkeypatch.setattr(timed, "RATE_STEPS", 3)
 
 
 def test_it_trains_speaks_and_knows_that_it_is_done(quick, tmp_path, monkeypatch, capsys):
