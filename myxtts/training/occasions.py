@@ -33,7 +33,8 @@ class Occasions:
 
         A run may find out on its way how long it will be: what was counted is not done again.
         """
-        period = self._every or max(LEAST_STEPS, total // TIMES_IN_A_RUN)
+        # Rounded up: the end has one of its own, and the last is not a step or two before it.
+        period = self._every or max(LEAST_STEPS, -(-total // TIMES_IN_A_RUN))
         if self._count is None:  # of a run that goes on, those before are done
             self._count = (step - 1) // period
         late = self._by_time and self._clock() - self._last > LONGEST_S
