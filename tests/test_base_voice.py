@@ -19,7 +19,7 @@ from myxtts.config.commands import training_command
 from myxtts.config.config import ModelConfig, XTTSConfig
 from myxtts.config.presets import MODEL_SIZES
 from myxtts.data.prepare import what_is_recorded
-from myxtts.errors import DataError
+from myxtts.errors import ConfigError, DataError
 from myxtts.features.audio import SAMPLE_RATE
 from myxtts.inference.base_card import make_card
 from myxtts.inference.export import export_voice
@@ -93,6 +93,7 @@ def test_its_cards_are_shown_side_by_side_and_whole_for_programs():
     for card in cards:
         assert f"{card['numbers']['people']['digits']['nearest']:.2f}" in shown
         assert all(line in shown for line in card["notes"])
+    assert "digits-54-speakers: 48 speakers (and 96 made of them, played" in shown
     assert json.loads(CliRunner().invoke(app, ["base", "show", "--json"]).stdout) == cards
 
 
@@ -372,7 +373,7 @@ def never() -> Recorded:
     raise AssertionError("nobody looks at every clip for nothing")
 
 
-@pytest.mark.parametrize(("asked", "said"), [("none", 1), ("runs/mine", 0)])
+@pytest.mark.parametrize(("asked", "said"), [("none", 1), (base.base_folder("tiny"), 0)])
 def test_another_start_is_not_touched(asked, said):
     settings = config(training={"init_from": asked})
     before = settings.model_copy(deep=True)
@@ -380,6 +381,29 @@ def test_another_start_is_not_touched(asked, said):
     assert len(lines) == said
     assert all("from nothing, as asked" in line for line in lines)
     assert settings == before
+
+
+def test_a_voice_that_is_not_there_is_missed_before_anything_takes_time(tmp_path):
+    settings = config(training={"init_from": tmp_path / "bsae"})
+    with pytest.raises(ConfigError, match="not there.*\n.*--init-from base"):
+        choose_start(settings, given=["training.init_from"], measure=never, has_gpu=False)
+    made = ["base", "train", "--out", str(tmp_path / "made"), "--init-from", str(tmp_path / "no")]
+    assert isinstance(CliRunner().invoke(app, made).exception, ConfigError)
+    assert not (tmp_path / "made").exists()
+
+
+def test_nothing_is_promised_where_no_clip_can_be_used():
+    settings = config()
+    lines = choose_start(settings, given=[], measure=lambda: Recorded(0.0, 0), has_gpu=False)
+    assert lines == []
+    assert settings == config()
+
+
+def test_the_one_that_is_shipped_is_exported_as_it_is(tmp_path):
+    out, own = export_voice("base", tmp_path / "mine"), base.base_folder()
+    assert {file.name for file in out.iterdir()} == {"card.json", "config.json", WEIGHTS_FILE}
+    assert (out / WEIGHTS_FILE).read_bytes() == (own / WEIGHTS_FILE).read_bytes()
+    assert base.read_card() == json.loads((out / "card.json").read_text(encoding="utf-8"))
 
 
 def test_profile_and_plan_are_of_the_training_that_train_would_choose(tmp_path, monkeypatch):

@@ -15,10 +15,13 @@ from myxtts.errors import DataError
 from myxtts.inference.export import export_voice
 from myxtts.inference.script import write_script
 from myxtts.inference.voice_files import load_voice
+from myxtts.text import espeak
 from myxtts.text.languages import LANGUAGES
 from myxtts.text.scripts import check_script, likely_language
-from myxtts.text.tokenizers import CharacterTokenizer
+from myxtts.text.tokenizers import CharacterTokenizer, PhonemeTokenizer
 from tests.small_runs import save_run
+
+needs_espeak = pytest.mark.skipif(not espeak.is_available(), reason="needs espeakng-loader")
 
 PERSIAN = "کتاب روی میز است."
 SAMPLES = {
@@ -100,6 +103,20 @@ def test_an_export_keeps_the_languages(tmp_path):
     assert load_voice(run).languages == ("en", "fa")
     export_voice(run, tmp_path / "export")
     assert load_voice(tmp_path / "export").languages == ("en", "fa")
+
+
+@needs_espeak
+def test_words_in_kanji_are_not_left_out_without_a_word():
+    def write(text, language="ja"):
+        how = {"language": language, "max_text_length": 99}
+        return write_script(text, tokenizer=PhonemeTokenizer(), **how)
+
+    assert len(write("きょうは いいてんきです。").lines) == 1
+    with pytest.raises(DataError, match="Kanji") as refused:
+        write("きょうは、今日です。")
+    assert "今日" in refused.value.problem
+    assert "kana" in refused.value.remedy
+    assert write("今天天气很好。", "zh-cn").lines
 
 
 def test_a_text_in_another_script_is_not_spoken():

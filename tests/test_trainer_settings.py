@@ -54,6 +54,13 @@ def test_the_pipeline_gets_the_settings_it_is_named_for(run, trainer_in, monkeyp
     assert (given["model_start_delay"], given["stall_timeout"]) == (0.25, 77.0)
 
 
+def test_a_sentence_of_ones_own_in_another_script_is_refused_before_it_starts(
+    run, trainer_in, data
+):
+    with pytest.raises(ConfigError, match="said in English.*سلام"):
+        trainer_in(run, data={"train_data": data}, sample_text="سلام، خوبی؟")
+
+
 def test_experimental_names_what_it_adds(run, trainer_in, monkeypatch, caplog):
     asked = []
     monkeypatch.setattr(setup, "make_device_stage", lambda _, **given: asked.append(given))

@@ -69,7 +69,10 @@ def train(
     """
     start_logging()
     from myxtts.corpora.base_voice import Recordings
+    from myxtts.training.recipe import check_there
 
+    if init_from is not None and not (out / "run").is_dir():
+        check_there(init_from)  # making the corpus takes minutes
     left_out = frozenset(filter(None, map(str.strip, leave_out.split(","))))
     people = [Recordings(folder, False, left_out) for folder in recordings or []]
     people += [Recordings(folder, True, left_out) for folder in recordings_of_words or []]

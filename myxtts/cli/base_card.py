@@ -39,17 +39,25 @@ def print_cards(cards: Sequence[Card]) -> None:
         table.add_row(title, *(_number(card["numbers"], path) for card in cards))
     make_console().print(table)
     for card in cards:
-        echo(f"{card['size']}: {card['steps']} steps. {card['licence']}")
+        after = ", after those of the voice it went on from" * bool(card["made"]["after_steps"])
+        echo(f"{card['size']}: {card['steps']} steps{after}. {card['licence']}")
         for source, heard in card["heard"].items():
-            echo(
-                f"  heard {source}: {heard['speakers']} speakers, {heard['minutes']:.0f} minutes, "
-                f"{len(heard['languages'])} language{'s' * (len(heard['languages']) > 1)}"
-            )
+            echo(f"  heard {source}: {_heard(heard)}")
         for note in card["notes"]:
             echo(f"  {note}")
     echo("It is not:")
     for line in dict.fromkeys(line for card in cards for line in card["not"]):
         echo(f"  {line}")
+
+
+def _heard(source: Card) -> str:
+    played = source.get("played", 0)
+    number, languages = source["speakers"] - played, len(source["languages"])
+    return (
+        f"{number} speaker{'s' * (number > 1)}"
+        + f" (and {played} made of them, played faster or slower)" * bool(played)
+        + f", {source['minutes']:.0f} minutes, {languages} language{'s' * (languages > 1)}"
+    )
 
 
 def _number(numbers: Card, path: Sequence[str]) -> str:

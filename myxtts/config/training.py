@@ -266,10 +266,10 @@ class TrainingConfig(PresetSettings):
     )
     sample_steps: PositiveInt | None = setting(
         None,
-        "Steps between sentences to listen to. Without it there are five times in a run, and "
-        "none is longer than half an hour away.",
-        fa="فاصلهٔ ساختن نمونه‌های شنیدنی بر حسب گام. اگر داده نشود پنج بار در هر اجرا، و بین دو "
-        "بار بیش از نیم ساعت نمی‌گذرد.",
+        "Steps between sentences to listen to. Without it there are five times in a run, fewer in "
+        "one under 500 steps, and none is longer than half an hour away.",
+        fa="فاصلهٔ ساختن نمونه‌های شنیدنی بر حسب گام. اگر داده نشود پنج بار در هر اجرا (در اجراهای "
+        "زیر ۵۰۰ گام کمتر)، و بین دو بار بیش از نیم ساعت نمی‌گذرد.",
         le=1_000_000_000,
     )
     sample_text: str | None = setting(

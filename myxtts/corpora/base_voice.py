@@ -67,6 +67,7 @@ class _Row:
     language: str
     source: str
     seconds: float
+    is_played: bool = False  # a copy, faster or slower: another voice for the model
 
 
 def make_base_corpus(
@@ -237,7 +238,8 @@ def _copy_people(
                 continue
             audio = f"wavs/{source}_{number:04d}_{_IN_FILES.sub('_', name)}.wav"
             seconds = _write(folder / audio, _played(wave, factor), level_db=level_db)
-            rows.append(_Row(audio, text, name, language, source, seconds))
+            is_played = name != speaker
+            rows.append(_Row(audio, text, name, language, source, seconds, is_played))
         yield rows
 
 
@@ -286,6 +288,7 @@ def _count(rows: Sequence[_Row]) -> dict[str, Any]:
             "clips": len(own),
             "minutes": round(sum(row.seconds for row in own) / 60, 1),
             "speakers": len({row.speaker for row in own}),
+            "played": len({row.speaker for row in own if row.is_played}),
             "languages": sorted({row.language for row in own}),
         }
     return counted

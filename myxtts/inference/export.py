@@ -13,6 +13,7 @@ import numpy as np
 from safetensors.numpy import save
 
 from myxtts.base import CARD_FILE
+from myxtts.documents import read_json
 from myxtts.errors import DataError, MyXTTSError
 from myxtts.features.audio import SAMPLE_RATE
 from myxtts.inference.small.files import GRAPHS, is_onnx_export
@@ -72,12 +73,15 @@ def export_voice(
 ) -> Path:
     """Write the voice of a run, or of one checkpoint, as an export; returns its folder.
 
-    With a card it is a base voice: in half precision, and the card lies beside. The folder is
-    there whole or not at all. An earlier export is replaced; anything else is not.
+    With a card, or from one that has one, it is a base voice: in half precision, and the card lies
+    beside. The folder is there whole or not at all. An earlier export is replaced; anything else
+    is not.
     """
     target = Path(out).expanduser().resolve()
     check_target(target)
     voice = load_voice(source)
+    if card is None and voice.is_base and (voice.folder / CARD_FILE).is_file():
+        card = read_json(voice.folder / CARD_FILE)
     contents = _contents(voice, name=target.name, half=card is not None)
     if card is not None:
         del contents[README_FILE]  # the card says more

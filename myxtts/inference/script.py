@@ -17,7 +17,7 @@ from myxtts.text.markup import PLAIN, Marked, Passage, Style, parse_markup
 from myxtts.text.places import Place, owners_of, place_words, split_words
 from myxtts.text.scripts import check_script
 from myxtts.text.sentences import cut_in_two, split_sentences
-from myxtts.text.tokenizers import Tokenizer, says_something
+from myxtts.text.tokenizers import UNKNOWN_ID, Tokenizer, says_something, unread_kanji
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ def write_utterance(
     text: str, *, tokenizer: Tokenizer, language: str, max_text_length: int
 ) -> Line:
     """A text as one line, however many sentences it has; refused if the model cannot take it."""
-    ids = tuple(tokenizer.encode(text, check_language(language)))
+    ids = _encode(text, tokenizer, check_language(language))
     if not says_something(ids, tokenizer):
         raise DataError(f"The text {shorten(text)!r} has nothing to say.", "some words")
     if len(ids) > max_text_length:
@@ -125,6 +125,17 @@ def write_utterance(
             "Synthesizer.speak or stream, which speak any text sentence by sentence",
         )
     return Line(text, ids, 0.0)
+
+
+def _encode(text: str, tokenizer: Tokenizer, language: str) -> tuple[int, ...]:
+    """The symbols of a text; refused where words would be passed over."""
+    ids = tuple(tokenizer.encode(text, language))
+    if UNKNOWN_ID in ids and (kanji := unread_kanji(tokenizer, text, language)):
+        raise DataError(
+            f"Kanji are not read, for espeak-ng knows kana alone: {kanji}",
+            "the text in kana, or their readings in a lexicon (--lexicon)",
+        )
+    return ids
 
 
 def shorten(text: str) -> str:
@@ -161,7 +172,7 @@ class _Reader:
         return lines
 
     def _fit(self, text: str, pause: float, styles: tuple[Style, ...]) -> list[Line]:
-        ids = tuple(self.tokenizer.encode(text, self.language))
+        ids = _encode(text, self.tokenizer, self.language)
         if not says_something(ids, self.tokenizer):
             return []
         if len(ids) <= self.longest:

@@ -68,8 +68,8 @@ def load_voice(path: str | Path) -> VoiceFiles:
         found = "is neither a run folder nor an exported voice" if folder.exists() else "is missing"
         raise DataError(
             f"{folder} {found}.",
-            "the folder given with --checkpoint-dir when the voice was trained, or to "
-            "`myxtts export`",
+            f"`{BASE}` for the voice that comes with MyXTTS, or the folder given with "
+            "--checkpoint-dir when one was trained, or to `myxtts export`",
         )
     kept = {**checkpoint.tensors.get("model", {}), **checkpoint.tensors.get("ema", {})}
     weights = {name: array for name, array in kept.items() if not is_for_training(name)}

@@ -266,6 +266,13 @@ class PhonemeTokenizer(_SymbolTokenizer):
         self.guessed_counts[word] += 1
 
 
+def unread_kanji(tokenizer: Tokenizer, text: str, language: str) -> str:
+    """Kanji of a Japanese text that would not be said: espeak-ng knows kana alone."""
+    if language != "ja" or not isinstance(tokenizer, PhonemeTokenizer):
+        return ""
+    return "".join(dict.fromkeys("".join(_HAN.findall(tokenizer.transcribe(text, language)))))
+
+
 def read_words(text: str, language: str, lexicon: Lexicon | None = None) -> list[ReadWord]:
     """What the phonemes tokenizer will say of a raw text, word by word.
 

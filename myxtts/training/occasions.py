@@ -1,4 +1,4 @@
-"""When a run is measured and heard: a few times in every run, whatever its length."""
+"""When a run is measured and heard: a few times in each, however long."""
 
 from __future__ import annotations
 

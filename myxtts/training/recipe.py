@@ -14,6 +14,7 @@ from typing import NamedTuple
 from myxtts.base import BASE, NONE, base_folder, base_sizes
 from myxtts.config.config import XTTSConfig
 from myxtts.config.presets import MODEL_SIZES
+from myxtts.errors import ConfigError
 
 SHARPNESS = 0.2  # from 0.1 to 0.5 it makes no difference that DNSMOS or the recogniser hears
 SPEED = 0.17  # how much faster or slower clips are played, so that they are not learnt by heart
@@ -64,6 +65,16 @@ CHOSEN = (
 )
 
 
+def check_there(voice: str | Path) -> None:
+    """Refuse a voice to start from that is not there, before anything takes time."""
+    if str(voice) != BASE and not Path(voice).exists():
+        raise ConfigError(
+            f"The voice to start from is not there: {voice}",
+            f"--init-from {BASE} for the voice that comes with MyXTTS, {NONE} to start from "
+            "nothing, or the folder of a run or an export",
+        )
+
+
 def choose_recipe(minutes: float) -> Recipe:
     """The recipe for so much data."""
     return next(recipe for recipe in RECIPES if minutes <= recipe.minutes)
@@ -87,11 +98,14 @@ def choose_start(
     if asked == NONE:
         return [f"Starting from nothing, as asked (--init-from {NONE})"]
     if asked not in (None, BASE):
+        check_there(asked)
         return []
     if asked is None and not base_sizes():
         return ["Starting from nothing: this installation holds no base voice"]
     base_folder()  # says it where there is none
     recorded = measure()
+    if not recorded.clips:
+        return []  # the trainer tells why none can be used
     is_much = recorded.minutes > MOST_MINUTES
     is_open = "model.size" not in given and not is_much
     size = _own_size(has_gpu) if is_open else config.model.size

@@ -12,10 +12,12 @@ import tensorflow as tf
 from myxtts.config.config import TrainingConfig
 from myxtts.data.training_data import TrainingData
 from myxtts.errors import ConfigError, MyXTTSError
+from myxtts.messages import harmless
 from myxtts.models.xtts import XTTS
 from myxtts.pipeline.iterators import iterate
 from myxtts.runs.events import RunLog
-from myxtts.text.languages import LANGUAGE_IDS
+from myxtts.text.languages import LANGUAGE_IDS, LANGUAGES
+from myxtts.text.scripts import fits_script
 from myxtts.text.tokenizers import says_something
 from myxtts.training.occasions import Occasions
 from myxtts.training.samples import OwnText, Sampler
@@ -170,6 +172,12 @@ def _read_own_text(text: str | None, data: TrainingData) -> OwnText | None:
     if text is None:
         return None
     language = [row.language for row in data.heard if row is not None][-1]
+    if not fits_script(text, language):  # or letters would be spelled out all the run long
+        raise ConfigError(
+            f"--sample-text is said in {LANGUAGES[language]}, as in the recordings, and is not "
+            f"written in it: {harmless(text)}",
+            "another --sample-text",
+        )
     ids = data.tokenizer.encode(text, language)
     if not says_something(ids, data.tokenizer):
         raise ConfigError(f"There is nothing to say in {text!r}.", "another --sample-text")
