@@ -232,8 +232,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=positive, default=3, help="how many")
     options = parser.parse_args(arguments)
     try:
-        if not options.run_dir.exists():
-            raise DataError(f"There is no run {options.run_dir}.", "make demo, then demo/run")
         corpus = read_corpus(options.corpus or options.run_dir.resolve().parent / "corpus")
         from myxtts.inference.synthesizer import Synthesizer  # TensorFlow starts on this line
 
