@@ -67,7 +67,7 @@ CHOSEN = (
 
 def check_there(voice: str | Path) -> None:
     """Refuse a voice to start from that is not there, before anything takes time."""
-    if str(voice) != BASE and not Path(voice).exists():
+    if str(voice) != BASE and not Path(voice).expanduser().exists():
         raise ConfigError(
             f"The voice to start from is not there: {voice}",
             f"--init-from {BASE} for the voice that comes with MyXTTS, {NONE} to start from "

@@ -168,14 +168,16 @@ class Validator:
 
 
 def _read_own_text(text: str | None, data: TrainingData) -> OwnText | None:
-    """The user's sentence, read in the language of the clip in whose voice it is said."""
+    """The user's sentence, in the language of the clip in whose voice it is said, if that fits."""
     if text is None:
         return None
-    language = [row.language for row in data.heard if row is not None][-1]
-    if not fits_script(text, language):  # or letters would be spelled out all the run long
+    heard = dict.fromkeys(row.language for row in reversed(data.heard) if row is not None)
+    language = next((tag for tag in heard if fits_script(text, tag)), None)
+    if language is None:  # its letters would be spelled out all the run long
+        spoken = " or ".join(LANGUAGES[tag] for tag in heard)
         raise ConfigError(
-            f"--sample-text is said in {LANGUAGES[language]}, as in the recordings, and is not "
-            f"written in it: {harmless(text)}",
+            f"--sample-text is said in {spoken}, as in the recordings, and is not written in it: "
+            f"{harmless(text)}",
             "another --sample-text",
         )
     ids = data.tokenizer.encode(text, language)
