@@ -61,6 +61,17 @@ def test_a_sentence_of_ones_own_in_another_script_is_refused_before_it_starts(
         trainer_in(run, data={"train_data": data}, sample_text="سلام، خوبی؟")
 
 
+def test_a_sentence_of_ones_own_may_be_in_any_language_that_is_heard(run, trainer_in, tmp_path):
+    data = runs.make_clips(tmp_path / "mixed", 4)
+    said = ["One two.", "سلام به شما.", "Three four.", "خوش آمدید."]
+    rows = (f"wavs/c00{i}.wav|{text}|{'en' if i % 2 == 0 else 'fa'}" for i, text in enumerate(said))
+    listed = "\n".join(["audio_file|text|language", *rows, ""])
+    (data / "metadata.csv").write_text(listed, encoding="utf-8")
+    for number, text in enumerate(("سلام، خوبی؟", "Hello there.")):
+        settings = {"train_data": data, "batch_size": 4}
+        trainer_in(run.with_name(f"run{number}"), data=settings, sample_text=text)
+
+
 def test_experimental_names_what_it_adds(run, trainer_in, monkeypatch, caplog):
     asked = []
     monkeypatch.setattr(setup, "make_device_stage", lambda _, **given: asked.append(given))
